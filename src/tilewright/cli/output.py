@@ -1,0 +1,56 @@
+"""What every command does with its result: tables for people, one JSON document for tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console, RenderableType
+
+JsonTarget = Annotated[
+    str | None,
+    Parameter(
+        name="--json",
+        allow_leading_hyphen=True,
+        help="Write a JSON document to this file; with - to stdout, tables go to stderr.",
+    ),
+]
+
+
+def console(json_target: str | None) -> Console:
+    """Where tables and progress go: stderr when stdout is reserved for JSON."""
+    from rich.console import Console  # 50 ms that --help need not pay
+
+    return Console(stderr=json_target == "-")
+
+
+def emit(
+    command: str,
+    rows: Sequence[dict[str, Any]],
+    table: RenderableType,
+    json_target: str | None,
+) -> None:
+    """Prints the table and, if asked, writes `{"schema": "tilewright.<command>/1", "rows": …}`.
+
+    Raises: InputError when the JSON file cannot be written.
+    """
+    console(json_target).print(table)
+    if json_target is None:
+        return
+    text = json.dumps({"schema": f"tilewright.{command}/1", "rows": list(rows)}, indent=1) + "\n"
+    if json_target == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(json_target).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--json {json_target}: {error.strerror or error}.") from None

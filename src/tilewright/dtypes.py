@@ -1,0 +1,56 @@
+"""Element types: their widths, rounding units and names in every layer."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type.
+
+    `name` is the word used on the command line and in records and is also the C++ type in
+    `cuda/tile/element.cuh`. `unit_roundoff` is half the distance from 1 to the next number;
+    `tiny` is the smallest positive subnormal; `largest` the largest finite number.
+    """
+
+    name: str
+    bytes: int
+    unit_roundoff: float
+    tiny: float
+    largest: float
+
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype. Raises InputError where bf16 is asked for without ml_dtypes."""
+        if self.name != "bf16":
+            return np.dtype({"fp16": np.float16, "fp32": np.float32}[self.name])
+        try:
+            return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+        except ImportError:
+            raise InputError(
+                "bf16 arrays need the package ml_dtypes: pip install ml_dtypes "
+                "(it comes with tilewright[cu13])."
+            ) from None
+
+
+BF16 = DType("bf16", 2, 2.0**-8, 2.0**-133, 3.3895313892515355e38)
+FP16 = DType("fp16", 2, 2.0**-11, 2.0**-24, 65504.0)
+FP32 = DType("fp32", 4, 2.0**-24, 2.0**-149, 3.4028234663852886e38)
+
+DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
+_ALIASES = {"bfloat16": "bf16", "float16": "fp16", "f16": "fp16", "half": "fp16", "float32": "fp32"}
+
+
+def dtype_of(name: str) -> DType:
+    """The type called `name` (bf16, fp16, fp32 or NumPy's and torch's names for them)."""
+    word = name.removeprefix("torch.")
+    try:
+        return DTYPES[_ALIASES.get(word, word)]
+    except KeyError:
+        raise InputError(f"dtype={name!r} is not known; use one of {', '.join(DTYPES)}.") from None

@@ -1,0 +1,1 @@
+"""Runs compiled PTX in vectorised NumPy and counts what the hardware would count."""

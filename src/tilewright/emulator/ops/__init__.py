@@ -1,0 +1,1 @@
+"""Instruction semantics, one builder per PTX mnemonic."""

@@ -1,0 +1,1 @@
+"""What runs a launch: a GPU or the PTX emulator, behind one seam (base.py)."""
