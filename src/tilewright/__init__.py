@@ -1,1 +1,26 @@
-"""Hand-built GEMM kernels that you can read, run without a GPU, measure honestly, and ship."""
+"""Hand-built GEMM kernels that you can read, run without a GPU, measure honestly, and ship.
+
+tilewright.ladder("hgemm", m=256, n=384, k=192)    the rungs, checked and counted or timed
+tilewright.emulate(source, "kernel", grid, block, args)    any kernel in the PTX emulator
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright import ladder
+    from tilewright.engines.emulator import emulate
+
+__all__ = ["__version__", "emulate", "ladder"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are loaded when they are first used: importing the package costs nothing."""
+    if name == "emulate":
+        return import_module("tilewright.engines.emulator").emulate
+    if name == "ladder":
+        return import_module("tilewright.ladder")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

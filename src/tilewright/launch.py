@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 Dim3 = tuple[int, int, int]
 
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, compute capability 3.0+
-_BLOCK_LIMITS = (1024, 1024, 64)
+GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, compute capability 3.0+
+BLOCK_LIMITS = (1024, 1024, 64)
 
 # The C struct of cuda/tile/gemm_args.cuh, field for field; `align` gives C's own padding.
 GEMM_ARGS = np.dtype(
@@ -51,10 +52,19 @@ class Launch:
     cluster: Dim3 = (1, 1, 1)
 
     def __post_init__(self) -> None:
-        check_dims("grid", self.grid, _GRID_LIMITS)
-        check_dims("block", self.block, _BLOCK_LIMITS)
+        check_dims("grid", self.grid, GRID_LIMITS)
+        check_dims("block", self.block, BLOCK_LIMITS)
         if (threads := prod(self.block)) > 1024:
             raise InputError(f"block={self.block} has {threads} threads; CUDA allows 1024.")
+
+
+def dim3(what: str, extents: Sequence[int], limits: Dim3) -> Dim3:
+    """One to three extents as three, the missing ones 1. Raises InputError beyond the limits."""
+    if not 1 <= len(extents) <= 3:
+        raise InputError(f"{what}={tuple(extents)} must have 1 to 3 extents.")
+    x, y, z = (*(int(extent) for extent in extents), 1, 1)[:3]
+    check_dims(what, (x, y, z), limits)
+    return x, y, z
 
 
 def check_dims(what: str, dims: Dim3, limits: Dim3) -> None:

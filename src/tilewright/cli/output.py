@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,18 @@ def console(json_target: str | None) -> Console:
     from rich.console import Console  # 50 ms that --help need not pay
 
     return Console(stderr=json_target == "-")
+
+
+def check_targets(*targets: str | Path | None) -> None:
+    """Raises InputError for a file that cannot be written, before any work is done for it."""
+    for target in targets:
+        if target is None or str(target) == "-":
+            continue
+        path = Path(target)
+        if path.is_dir():
+            raise InputError(f"{target} is a folder; name a file.")
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise InputError(f"{target} cannot be written: {path.parent} is missing or read-only.")
 
 
 def emit(

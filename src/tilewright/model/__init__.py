@@ -1,1 +1,1 @@
-"""Pure arithmetic about GPUs: banks, sectors, occupancy, intensity, block order; standard library only."""
+"""Pure arithmetic about GPUs: banks, sectors, occupancy, intensity; standard library only."""

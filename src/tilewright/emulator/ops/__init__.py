@@ -1,1 +1,13 @@
-"""Instruction semantics, one builder per PTX mnemonic."""
+"""Instruction semantics: one builder per form of a PTX instruction, in a file per kind."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+_FILES = ("integer", "floating", "convert", "move", "memory", "async_copy", "matrix", "warp")
+
+
+def load() -> None:
+    """Fills the registry (a second call does nothing)."""
+    for name in _FILES:
+        import_module(f"tilewright.emulator.ops.{name}")

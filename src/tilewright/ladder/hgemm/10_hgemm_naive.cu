@@ -1,11 +1,11 @@
 // hgemm_naive: Tensor Cores fed by cp.async and ldmatrix, one tile at a time.
 //
-// Idea      a block owns 128x128 of C and walks K in steps of 32: copy a tile of A and of B to
-//           shared memory, wait, and let each of 2x4 warps multiply 64x32 of it with mma.
-// Expect    tiles lie in shared memory as they lie in global memory, so the 8 rows of an ldmatrix
-//           meet in the same banks: 4-way conflicts on A (64-byte rows), 8-way on B (256-byte rows).
+// Idea      a block owns 128x128 of C and walks K in steps of 32: copy a tile of A and one of B
+//           to shared memory, wait, and let each of 2x4 warps multiply its 64x32 with mma.
+// Expect    a tile lies in shared memory as it lies in global memory, so the 8 rows of an
+//           ldmatrix share banks: 4-way conflicts on A (64-byte rows), 8-way on B (256-byte rows).
 // Found     -
-// Next      hgemm_bcf permutes the 16-byte chunks of each row.
+// Next      hgemm_bcf moves the 16-byte chunks of each row apart.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"
 #include "tile/raster.cuh"
@@ -19,13 +19,15 @@ constexpr int WM = 64, WN = 32;                       // elements of C per warp
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
 constexpr int CHUNK = 8;                              // elements in the 16 bytes of one copy
+constexpr int A_ROWS = THREADS * CHUNK / BK;          // rows that the block copies at once
+constexpr int B_ROWS = THREADS * CHUNK / BN;
 
 // --- Smem -------------------------------------------------------------------------------
 struct Smem {
   T A[BM * BK];
   T B[BK * BN];
 };
-static_assert(sizeof(Smem) == SMEM_BYTES, "the rung table and struct Smem disagree");
+static_assert(sizeof(Smem) == SMEM_BYTES, "the rung table and Smem disagree");
 
 extern "C" __global__ __launch_bounds__(THREADS, 2)
 void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K, N]
@@ -35,28 +37,31 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
   // --- Who am I -------------------------------------------------------------------------
   const tile::Tile at = tile::raster<8>(blockIdx.x, g.M / BM, g.N / BN);
   const int m0 = at.m * BM, n0 = at.n * BN;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const unsigned thread = threadIdx.x;
+  const int lane = thread % 32, warp = thread / 32;
   const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+  const int a_row = thread / (BK / CHUNK), a_col = thread % (BK / CHUNK) * CHUNK;
+  const int b_row = thread / (BN / CHUNK), b_col = thread % (BN / CHUNK) * CHUNK;
 
   // --- Main loop ------------------------------------------------------------------------
+  const int steps = g.K / BK;
   float acc[WM / MMA_M][WN / MMA_N][4] = {};
 
   auto load = [&](int step) {
-    for (int i = threadIdx.x * CHUNK; i < BM * BK; i += THREADS * CHUNK) {
-      const int row = i / BK, col = i % BK;
-      ptx::cp_async_cg_16(&s.A[row * BK + col], &g.A[size_t(m0 + row) * g.K + step * BK + col]);
-    }
-    for (int i = threadIdx.x * CHUNK; i < BK * BN; i += THREADS * CHUNK) {
-      const int row = i / BN, col = i % BN;
-      ptx::cp_async_cg_16(&s.B[row * BN + col], &g.B[size_t(step * BK + row) * g.N + n0 + col]);
-    }
+    for (int row = a_row; row < a_row + BM; row += A_ROWS)
+      ptx::cp_async_cg_16(&s.A[row * BK + a_col],
+                          &g.A[size_t(m0 + row) * g.K + step * BK + a_col]);
+    for (int row = b_row; row < b_row + BK; row += B_ROWS)
+      ptx::cp_async_cg_16(&s.B[row * BN + b_col],
+                          &g.B[size_t(step * BK + row) * g.N + n0 + b_col]);
     ptx::cp_async_commit_group();
   };
   auto multiply = [&] {
     for (int k = 0; k < BK; k += MMA_K) {
       ptx::u32 a[WM / MMA_M][4], b[WN / MMA_N][2];
       for (int m = 0; m < WM / MMA_M; ++m) {
-        const int row = warp_m + m * MMA_M + tile::ldmatrix_row(lane), col = k + tile::ldmatrix_col(lane);
+        const int row = warp_m + m * MMA_M + tile::ldmatrix_row(lane);
+        const int col = k + tile::ldmatrix_col(lane);
         ptx::ldmatrix_x4(a[m], &s.A[row * BK + col]);
       }
       for (int n = 0; n < WN / MMA_N; ++n) {
@@ -68,7 +73,7 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
     }
   };
 
-  for (int step = 0; step < g.K / BK; ++step) {
+  for (int step = 0; step < steps; ++step) {
     load(step);
     ptx::cp_async_wait_group<0>();
     __syncthreads();                                  // everyone's part of the tile has landed

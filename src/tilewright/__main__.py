@@ -1,0 +1,67 @@
+"""The command line. Exit codes: 0 fine; 1 a wrong result; 2 bad input or something missing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from cyclopts import App, CycloptsError
+
+from tilewright import __version__
+from tilewright.cli.cache import app as cache
+from tilewright.cli.doctor import doctor
+from tilewright.cli.ladder import ladder
+from tilewright.errors import TilewrightError
+
+app = App(
+    name="tilewright",
+    version=__version__,
+    help="Hand-built GEMM kernels that you can read, run without a GPU and measure honestly.\n\n"
+    "Example: tilewright ladder -m 256 -n 384 -k 192",
+    help_on_error=False,
+)
+app.command(ladder)
+app.command(doctor)
+app.command(cache)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs a command and exits; with `--debug` anywhere an error keeps its traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    sys.exit(run(words, debug))
+
+
+def run(words: list[str], debug: bool = False) -> int:
+    """The exit code of one command line. Only with `debug` does an exception leave here."""
+    try:
+        result: Any = app(
+            words, exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    except (TilewrightError, CycloptsError) as error:
+        if debug:
+            raise
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _fail("interrupted.")
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        what = f"{type(error).__name__}: {error}"
+        return _fail(
+            f"this is a fault of tilewright: {what}. Run again with --debug and report it."
+        )
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str) -> int:
+    print(f"tilewright: {message}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

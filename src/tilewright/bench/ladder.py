@@ -1,0 +1,292 @@
+"""Climbing the ladder: every rung of a family on one problem, checked, counted or timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tilewright.build import Artifact, Source, build
+from tilewright.dtypes import dtype_of
+from tilewright.engines.choose import open_engine
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.errors import InputError
+from tilewright.gpus import Gpu, gpu_named
+from tilewright.ladder.rungs import KERNEL, Rung, select
+from tilewright.launch import Launch, gemm_args
+from tilewright.model.intensity import tile_intensity
+from tilewright.model.occupancy import blocks_per_sm
+from tilewright.problem import Problem
+from tilewright.verify import Verdict, judge, oracle, random_operands
+
+if TYPE_CHECKING:
+    from tilewright.bench.record import Measurement
+    from tilewright.emulator.report import Report
+    from tilewright.engines.base import Buffer, Engine
+
+SCHEMA = "ladder"
+DEFAULT_FAMILY = "hgemm"
+ON_GPU, IN_EMULATOR = (4096, 4096, 4096), (256, 384, 192)
+
+Progress = Callable[[str, int, int], None]  # what runs, steps done, steps in all
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the result, its fields those of the JSON contract; None where they don't apply.
+
+    `us` is the median time of a run in microseconds, `speedup` the rival's time ÷ this one,
+    `rel_error` ‖C−R‖F ÷ ‖R‖F against float64. Counts are of the whole launch: `instructions` PTX
+    instructions issued by warps, wavefronts passes of shared memory, sectors 32 bytes each.
+    `intensity` is FLOP per byte copied to shared memory.
+    """
+
+    name: str
+    family: str
+    engine: str
+    arch: str
+    dtype: str
+    layout: str
+    m: int
+    n: int
+    k: int
+    status: str = "ok"
+    reason: str | None = None
+    correct: bool | None = None
+    rel_error: float | None = None
+    us: float | None = None
+    tflops: float | None = None
+    speedup: float | None = None
+    rival: str | None = None
+    instructions: int | None = None
+    shared_wavefronts: int | None = None
+    shared_wavefronts_ideal: int | None = None
+    shared_wavefronts_ldmatrix: int | None = None
+    shared_wavefronts_ideal_ldmatrix: int | None = None
+    shared_wavefronts_cp_async: int | None = None
+    shared_wavefronts_ideal_cp_async: int | None = None
+    shared_wavefronts_ldst: int | None = None
+    shared_wavefronts_ideal_ldst: int | None = None
+    bank_conflicts: int | None = None
+    global_sectors_load: int | None = None
+    global_sectors_store: int | None = None
+    global_sectors: int | None = None
+    global_sectors_ideal: int | None = None
+    registers: int | None = None
+    spill_bytes: int | None = None
+    shared_bytes: int | None = None
+    blocks_per_sm: int | None = None
+    intensity: float | None = None
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The result: rows in the ladder's order, and what belongs to them.
+
+    `reports` holds the emulator's report of each rung that ran there, `measurements` the records
+    of what a GPU timed, `notes` what a reader should know (peers left out, unverified rules).
+    """
+
+    engine: str  # what ran, for people
+    problem: Problem
+    rows: tuple[Row, ...]
+    reports: dict[str, Report] = field(default_factory=dict)
+    measurements: tuple[Measurement, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    @property
+    def correct(self) -> bool:
+        """No row is wrong."""
+        return all(row.status != "wrong" for row in self.rows)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as the JSON document holds them."""
+        return [asdict(row) for row in self.rows]
+
+    def __rich__(self) -> Any:
+        from tilewright.bench.ladder_table import render
+
+        return render(self)
+
+    def _repr_html_(self) -> str:
+        from tilewright.bench.ladder_table import to_html
+
+        return to_html(self)
+
+
+def climb(
+    family: str | None = None,
+    *,
+    m: int | None = None,
+    n: int | None = None,
+    k: int | None = None,
+    dtype: str = "bf16",
+    rungs: Sequence[str] = (),
+    engine: str = "auto",
+    gpu: str | None = None,
+    every_family: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Ladder:
+    """Runs the rungs of a family ("hgemm" if none is named) on C[m, n] = A[m, k] · B[k, n].
+
+    Shapes   4096³ on a GPU and 256×384×192 in the emulator where m, n or k is not given.
+    Types    dtype "bf16" or "fp16", fp32 accumulation; normal random operands from `seed`.
+    Raises   InputError for unknown names or a shape that no rung, or a rung that was named, does
+             not take; EngineError; ToolchainError without NVRTC. A wrong result is a row.
+    Cost     compiles each rung once and caches it; milliseconds a rung in the emulator at the
+             default shape, seconds on a GPU.
+    """
+    chosen = select(None if every_family or rungs else family or DEFAULT_FAMILY, tuple(rungs))
+    if rungs and family is not None:
+        select(family)
+    kind = dtype_of(dtype)
+    opened = open_engine(engine, gpu)
+    defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
+    m, n, k = (d if given is None else given for given, d in zip((m, n, k), defaults, strict=True))
+    problem = Problem(m, n, k, kind)
+    refusals = _refusals(chosen, problem, named=bool(rungs))
+    run = _Run(problem, seed, progress or (lambda what, done, total: None))
+    if isinstance(opened, EmulatorEngine):
+        return _count(opened, chosen, refusals, run)
+    from tilewright.bench.timed_ladder import time_rungs
+
+    return time_rungs(opened, chosen, refusals, problem, seed, run.progress)
+
+
+@dataclass(frozen=True)
+class _Run:
+    problem: Problem
+    seed: int
+    progress: Progress
+
+
+def _refusals(chosen: Sequence[Rung], problem: Problem, named: bool) -> dict[str, str]:
+    """Why rungs don't take the problem. Raises: InputError if a named one, or all, don't."""
+    refusals = {rung.name: why for rung in chosen if (why := rung.refusal(problem))}
+    if refusals and (named or len(refusals) == len(chosen)):
+        raise InputError(next(iter(refusals.values())))
+    return refusals
+
+
+def _count(
+    engine: EmulatorEngine, chosen: Sequence[Rung], refusals: dict[str, str], run: _Run
+) -> Ladder:
+    """The ladder in the emulator."""
+    problem = run.problem
+    takers = [rung for rung in chosen if rung.name not in refusals]
+    artifacts = {rung.name: build_rung(rung, problem, engine.arch) for rung in takers}
+    a, b = random_operands(problem.m, problem.n, problem.k, problem.dtype, run.seed)
+    reference = oracle(a, b, problem.dtype, run.seed)
+    buffers = engine.upload(a), engine.upload(b)
+    rows: list[Row] = []
+    reports: dict[str, Report] = {}
+    for number, rung in enumerate(chosen):
+        if rung.name in refusals:
+            rows.append(skipped(rung, engine, problem, refusals[rung.name]))
+            continue
+
+        def tell(done: int, total: int, number: int = number, name: str = rung.name) -> None:
+            run.progress(name, number * total + done, len(chosen) * total)
+
+        engine.progress = tell
+        out = engine.empty((problem.m, problem.n), problem.dtype.numpy())
+        launch = rung_launch(rung, artifacts[rung.name], problem, (*buffers, out))
+        reports[rung.name] = report = engine.launch(launch)
+        verdict = judge(engine.download(out), reference)
+        rows.append(_counted_row(rung, engine, problem, launch, report, verdict))
+    return Ladder(engine.title, problem, tuple(rows), reports, notes=_notes(engine))
+
+
+def _notes(engine: EmulatorEngine) -> tuple[str, ...]:
+    from tilewright.gpus import MEASURED_ARCH
+
+    if engine.arch == MEASURED_ARCH:
+        return ()
+    return (
+        f"The rules that turn addresses into wavefronts and sectors were measured on "
+        f"{MEASURED_ARCH}; for {engine.arch} they are assumed.",
+    )
+
+
+def build_rung(rung: Rung, problem: Problem, arch: str) -> Artifact:
+    """The rung compiled for the problem's type. Raises: ToolchainError."""
+    source = Source(rung.file, rung.text, rung.defines(problem.dtype))
+    return build(source, arch)
+
+
+def rung_launch(
+    rung: Rung, artifact: Artifact, problem: Problem, buffers: tuple[Buffer, Buffer, Buffer]
+) -> Launch:
+    """The launch that computes C = A·B into the third buffer."""
+    a, b, c = (buffer.address for buffer in buffers)
+    args = gemm_args(a, b, c, problem.m, problem.n, problem.k)
+    return Launch(
+        artifact,
+        KERNEL,
+        rung.grid(problem),
+        (rung.threads, 1, 1),
+        (args,),
+        rung.shared_bytes(problem.dtype),
+    )
+
+
+def identity(rung: Rung, engine: Engine, problem: Problem) -> dict[str, Any]:
+    """The fields that every row of a rung has."""
+    return {
+        "name": rung.name,
+        "family": rung.family,
+        "engine": engine.name,
+        "arch": engine.arch,
+        "dtype": problem.dtype.name,
+        "layout": problem.layout,
+        "m": problem.m,
+        "n": problem.n,
+        "k": problem.k,
+    }
+
+
+def skipped(rung: Rung, engine: Engine, problem: Problem, reason: str) -> Row:
+    return Row(**identity(rung, engine, problem), status="skipped", reason=reason)
+
+
+def judged(verdict: Verdict) -> dict[str, Any]:
+    """The fields that say whether the result is right."""
+    return {
+        "status": "ok" if verdict.correct else "wrong",
+        "reason": verdict.message or None,
+        "correct": verdict.correct,
+        "rel_error": verdict.rel_error,
+    }
+
+
+def resources(rung: Rung, problem: Problem, launch: Launch, gpu: Gpu | None) -> dict[str, Any]:
+    """The fields known from the artifact; residency only for a GPU of the table."""
+    used = launch.artifact.resources[KERNEL]
+    shared = used.static_shared_bytes + launch.shared_bytes
+    resident = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks if gpu else None
+    return {
+        "registers": used.registers,
+        "spill_bytes": used.spill_bytes,
+        "shared_bytes": shared,
+        "blocks_per_sm": resident,
+        "intensity": tile_intensity(rung.tile.bm, rung.tile.bn, problem.dtype.bytes),
+    }
+
+
+def _counted_row(
+    rung: Rung,
+    engine: EmulatorEngine,
+    problem: Problem,
+    launch: Launch,
+    report: Report,
+    verdict: Verdict,
+) -> Row:
+    fields = identity(rung, engine, problem) | judged(verdict) | report.totals
+    fields |= resources(rung, problem, launch, gpu_named(engine.gpu.name))
+    if report.findings and verdict.correct:
+        fields |= {"status": "wrong", "correct": False, "reason": report.findings[0].message}
+    return Row(**fields)

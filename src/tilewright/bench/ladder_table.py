@@ -1,0 +1,126 @@
+"""The ladder's result for people: a table in the terminal or in a notebook."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.bench.meaning import meaning
+from tilewright.ladder.rungs import RUNGS
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tilewright.bench.ladder import Ladder, Row
+    from tilewright.emulator.report import Report
+
+_LEGEND = (
+    "Counts, not times. wavefront: one pass of shared memory, 128 bytes; ideal: the passes that "
+    "the bytes need; conflicts: wavefronts beyond the ideal, cp.async aside; sector: 32 bytes of "
+    "global memory; error: of C against float64, with ✓ where every element is within its bound."
+)
+
+
+def render(ladder: Ladder) -> RenderableType:
+    """The table with its title and notes."""
+    on_gpu = any(row.us is not None for row in ladder.rows)
+    table = _timed(ladder) if on_gpu else _counted(ladder)
+    table.title = f"C = A·B, {ladder.problem} on {ladder.engine}"
+    table.title_justify = table.caption_justify = "left"
+    parts: list[RenderableType] = [table]
+    if not on_gpu:
+        parts += [_why(ladder), Text(""), Text(_LEGEND, style="dim")]
+    parts += [Text(f"Note: {note}", style="yellow") for note in ladder.notes]
+    return Group(*parts)
+
+
+def to_html(ladder: Ladder) -> str:
+    """The same as HTML, for notebooks."""
+    console = Console(record=True, file=StringIO(), width=140)
+    console.print(render(ladder))
+    return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("\nrung", no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def _counted(ladder: Ladder) -> Table:
+    table = _table(
+        "shared\nwavefronts",
+        "\nideal",
+        "bank\nconflicts",
+        "sectors\nloaded",
+        "sectors\nstored",
+        "rel.\nerror",
+    )
+    for row in ladder.rows:
+        counts = (
+            row.shared_wavefronts,
+            row.shared_wavefronts_ideal,
+            row.bank_conflicts,
+            row.global_sectors_load,
+            row.global_sectors_store,
+        )
+        table.add_row(row.name, *map(_number, counts), _error(row))
+    return table
+
+
+def _timed(ladder: Ladder) -> Table:
+    table = _table(
+        "median\nµs", "\nTFLOP/s", "\nspeedup", "\nregisters", "blocks\nper SM", "rel.\nerror"
+    )
+    for row in ladder.rows:
+        table.add_row(
+            row.name,
+            "" if row.us is None else f"{row.us:,.1f}",
+            "" if row.tflops is None else f"{row.tflops:,.1f}",
+            "" if row.speedup is None else f"{row.speedup:.2f}",
+            _number(row.registers),
+            _number(row.blocks_per_sm),
+            _error(row),
+        )
+    rival = next((row.rival for row in ladder.rows if row.rival), None)
+    if rival:
+        table.caption = f"speedup: {rival}'s time ÷ this one's, medians of interleaved rounds"
+    return table
+
+
+def _why(ladder: Ladder) -> RenderableType:
+    """For each rung its idea, and what its counts say."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    before: Report | None = None
+    for row in ladder.rows:
+        report = ladder.reports.get(row.name)
+        if report is None:
+            table.add_row(row.name, Text(row.reason or "", style="yellow"))
+            continue
+        said = Text(RUNGS[row.name].idea + "\n").append(_said(report, before), style="cyan")
+        table.add_row(Text(row.name, style="bold"), said)
+        before = report
+    return table
+
+
+def _said(report: Report, before: Report | None) -> str:
+    return "; ".join(meaning(report, before)) + "."
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _error(row: Row) -> Text:
+    if row.status == "skipped":
+        return Text("skipped", style="yellow")
+    right = row.status == "ok"
+    shown = "" if row.rel_error is None else f"{row.rel_error:.1e} "
+    return Text(shown + ("✓" if right else "✗ wrong"), style="green" if right else "bold red")

@@ -1,0 +1,79 @@
+"""What a rung's counts mean, in a few words."""
+
+from __future__ import annotations
+
+from tilewright.emulator.report import Access, Report
+
+_NAMES = {"ldmatrix": "ldmatrix", "stmatrix": "stmatrix", "ld": "loads", "st": "stores"}
+
+
+def meaning(report: Report, before: Report | None) -> list[str]:
+    """Short remarks on one rung, the rung before it being `before`."""
+    remarks = [_conflicts(report)]
+    remarks += [remark for remark in (_copies(report), _stores(report)) if remark]
+    if before is not None:
+        remarks += _changes(report, before)
+    return remarks
+
+
+def _conflicts(report: Report) -> str:
+    """The worst conflict of each kind of instruction: an n-way conflict takes n passes for one."""
+    worst: dict[str, float] = {}
+    for access in report.accesses:
+        if access.space == "shared" and access.wavefronts > access.wavefronts_ideal:
+            degree = access.wavefronts / access.wavefronts_ideal
+            worst[_label(access)] = max(degree, worst.get(_label(access), 1))
+    if not worst:
+        return "no bank conflicts"
+    listed = ", ".join(f"{degree:.3g}-way on {label}" for label, degree in worst.items())
+    return f"bank conflicts: {listed}"
+
+
+def _label(access: Access) -> str:
+    parts = access.opcode.split(".")
+    shape = [part for part in parts if part in ("x1", "x2", "x4", "trans", "v2", "v4")]
+    return ".".join((_NAMES.get(parts[0], parts[0]), *shape))
+
+
+def _copies(report: Report) -> str:
+    copies = [access for access in report.accesses if access.space == "global>shared"]
+    wavefronts = sum(access.wavefronts for access in copies)
+    ideal = sum(access.wavefronts_ideal for access in copies)
+    if wavefronts == ideal:
+        return ""
+    return f"cp.async takes {wavefronts / ideal:.3g}× its ideal passes (rows under 128 bytes)"
+
+
+def _stores(report: Report) -> str:
+    stores = [a for a in report.accesses if a.space == "global" and a.opcode.startswith("st")]
+    sectors = sum(access.sectors for access in stores)
+    if not sectors:
+        return ""
+    full = sum(access.sectors_ideal for access in stores) / sectors
+    return f"stores fill {full:.0%} of each sector" if full < 1 else "stores fill whole sectors"
+
+
+def _changes(report: Report, before: Report) -> list[str]:
+    """What moved by a factor against the rung before."""
+    remarks = []
+    for field, what in (
+        ("shared_wavefronts_ldmatrix", "ldmatrix wavefronts"),
+        ("global_sectors_store", "store sectors"),
+    ):
+        now, then = report.totals[field], before.totals[field]
+        if now and now != then:
+            remarks.append(f"{what} {_factor(now, then)}")
+    now, then = _barriers(report), _barriers(before)
+    if now and now != then:
+        remarks.append(f"barriers {_factor(now, then)}")
+    return remarks
+
+
+def _barriers(report: Report) -> int:
+    return sum(
+        times for opcode, times in report.instructions.items() if opcode.startswith("bar.sync")
+    )
+
+
+def _factor(now: int, then: int) -> str:
+    return f"÷ {then / now:.3g}" if now < then else f"× {now / max(then, 1):.3g}"

@@ -1,0 +1,135 @@
+"""`tilewright ladder`: run a family of kernels, rung by rung."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from tilewright.cli.output import JsonTarget, check_targets, console, emit
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Extent = Annotated[int | None, Parameter(allow_leading_hyphen=True)]
+
+
+def ladder(
+    family: str | None = None,
+    /,
+    *,
+    m: Annotated[Extent, Parameter(name=["-m", "--m"])] = None,
+    n: Annotated[Extent, Parameter(name=["-n", "--n"])] = None,
+    k: Annotated[Extent, Parameter(name=["-k", "--k"])] = None,
+    dtype: str = "bf16",
+    rung: Annotated[list[str] | None, Parameter(negative=())] = None,
+    engine: str = "auto",
+    gpu: str | None = None,
+    all_: Annotated[bool, Parameter(name="--all", negative=())] = False,
+    list_: Annotated[bool, Parameter(name="--list", negative=())] = False,
+    seed: int = 0,
+    record: Path | None = None,
+    json: JsonTarget = None,
+) -> int:
+    """Run a family of kernels, each one idea better than the one before, and say why it is.
+
+    On a GPU every rung is timed against PyTorch and cuBLAS; without one the emulator runs its
+    compiled PTX and counts what the hardware would count. Every result is checked in float64.
+
+    Example: tilewright ladder -m 256 -n 384 -k 192 --engine emulator
+
+    Parameters
+    ----------
+    family
+        The family of rungs; hgemm if none is named.
+    m
+        Rows of A and C (multiples of 128); 4096 on a GPU, 256 in the emulator.
+    n
+        Columns of B and C (multiples of 128); 4096 on a GPU, 384 in the emulator.
+    k
+        Columns of A, rows of B (multiples of 32); 4096 on a GPU, 192 in the emulator.
+    dtype
+        Type of A, B and C: bf16 or fp16. Sums are fp32.
+    rung
+        Only this rung; may be given several times.
+    engine
+        auto (the GPU if there is one), gpu or emulator.
+    gpu
+        The GPU to count for in the emulator, such as a100 or rtx4090.
+    all_
+        Run all families.
+    list_
+        List families and rungs, and run nothing.
+    seed
+        Seed of the random operands.
+    record
+        Append each timed rung as a line to this .jsonl file (GPU only).
+    """
+    from tilewright.bench.ladder import climb  # NumPy and the engines: not for --help
+
+    check_targets(json, record)
+    if list_:
+        rows = listing()
+        emit("ladder-list", rows, _listing_table(rows), json)
+        return 0
+    with _progress(json) as progress:
+        result = climb(
+            family,
+            m=m,
+            n=n,
+            k=k,
+            dtype=dtype,
+            rungs=rung or (),
+            engine=engine,
+            gpu=gpu,
+            every_family=all_,
+            seed=seed,
+            progress=progress,
+        )
+    if record is not None:
+        from tilewright.bench.record import append
+
+        if not result.measurements:
+            raise InputError("--record keeps times, and the emulator has none; it needs a GPU.")
+        append(record, result.measurements)
+    emit("ladder", result.to_dicts(), result, json)
+    return 0 if result.correct else 1
+
+
+@contextmanager
+def _progress(json_target: str | None) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that vanishes when the work is done; nothing where nobody watches."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    screen = console(json_target)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield tell
+
+
+def listing() -> list[dict[str, str]]:
+    """Families and rungs with the idea of each."""
+    from tilewright.ladder.rungs import RUNGS
+
+    return [
+        {"family": rung.family, "name": rung.name, "idea": rung.idea, "file": rung.file}
+        for rung in RUNGS.values()
+    ]
+
+
+def _listing_table(rows: list[dict[str, str]]) -> Table:
+    from rich.table import Table
+
+    table = Table("family", "rung", "idea", header_style="bold")
+    for row in rows:
+        table.add_row(row["family"], row["name"], row["idea"])
+    return table

@@ -1,0 +1,61 @@
+"""cp.async: copies in flight. They land at the wait, the latest moment the program allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.emulator.arrays import Array, Mask
+from tilewright.emulator.memory import Access, SharedMemory
+
+
+@dataclass(slots=True)
+class _Copy:
+    into: Access
+    values: Array
+    group: Array  # the number of its group in each lane, counted from 0
+    pending: Mask  # lanes whose part has not landed; None = all
+
+
+class AsyncGroups:
+    """The copies of a chunk. Groups are numbered in each lane, so that warps may differ."""
+
+    def __init__(self) -> None:
+        self._copies: list[_Copy] = []
+        self._open = np.zeros((1, 1, 1), np.int64)  # the group that new copies join
+
+    def issue(self, into: Access, values: Array) -> None:
+        """Starts a copy whose source has been read."""
+        self._copies.append(_Copy(into, values, self._open, into.active))
+
+    def commit(self, mask: Mask) -> None:
+        self._open = self._open + (1 if mask is None else mask.astype(np.int64))
+
+    def wait(self, shared: SharedMemory, pending: int | None, mask: Mask) -> None:
+        """Lands all groups but the newest `pending` of each lane; None lands every copy."""
+        left: list[_Copy] = []
+        for copy in self._copies:
+            due: Array = np.ones((1, 1, 1), bool)
+            if pending is not None:
+                due = copy.group < self._open - pending
+            if mask is not None:
+                due = due & mask
+            if copy.pending is not None:
+                due = due & copy.pending
+            if due.all():
+                shared.store(Access(copy.into.address, None, copy.into.width), copy.values)
+            elif due.any():
+                self._land(shared, copy, due, left)
+            else:
+                left.append(copy)
+        self._copies = left
+
+    def _land(self, shared: SharedMemory, copy: _Copy, due: Array, left: list[_Copy]) -> None:
+        address = copy.into.address
+        on = np.broadcast_to(due, (max(due.shape[0], address.shape[0]), *address.shape[1:]))
+        shared.store(Access(address, on, copy.into.width), copy.values)
+        before = np.ones((1, 1, 1), bool) if copy.pending is None else copy.pending
+        rest = before & ~due
+        if rest.any():
+            left.append(_Copy(copy.into, copy.values, copy.group, rest))

@@ -1,0 +1,88 @@
+"""What a run found wrong, each kind once per instruction, with the first lane it happened to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.emulator.arrays import Array
+
+if TYPE_CHECKING:
+    from tilewright.emulator.ir import Instruction
+    from tilewright.emulator.memory import GlobalMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault. `block` is the linear block id; fields that don't apply are None."""
+
+    kind: str
+    message: str
+    file: str
+    line: int
+    block: int | None = None
+    warp: int | None = None
+    lane: int | None = None
+    address: int | None = None
+    array: str | None = None
+    other_line: int | None = None
+
+
+class Findings:
+    """Collects findings; further occurrences of the same kind at the same instruction count up."""
+
+    def __init__(self, instructions: list[Instruction], memory: GlobalMemory) -> None:
+        self._instructions = instructions
+        self._memory = memory
+        self._first: dict[tuple[str, int], Finding] = {}
+        self._more: dict[tuple[str, int], int] = {}
+        self.first_block = 0  # of the chunk that runs
+
+    def lanes(
+        self, kind: str, at: int, what: str, address: Array, bad: Array, is_global: bool
+    ) -> None:
+        """Reports the lanes of [b, W, lanes] where `bad` holds."""
+        count = int(bad.sum())
+        if not count:
+            return
+        key = (kind, at)
+        if key in self._first:
+            self._more[key] += count
+            return
+        block, warp, lane = (int(i) for i in np.argwhere(bad)[0])
+        where = int(address[block, warp, lane])
+        instruction = self._instructions[at]
+        self._more[key] = count - 1
+        self._first[key] = Finding(
+            kind,
+            f"{instruction.mnemonic} touches {what}",
+            instruction.place.file,
+            instruction.place.line,
+            self.first_block + block,
+            warp,
+            lane,
+            where,
+            self._memory.owner_name(where) if is_global else None,
+        )
+
+    def add(self, finding: Finding, at: int) -> None:
+        """Reports a fault that is not about the lanes of an access."""
+        self._first.setdefault((finding.kind, at), finding)
+        self._more.setdefault((finding.kind, at), 0)
+
+    def all(self) -> list[Finding]:
+        """In order of first occurrence, each message closed with how many lanes it concerns."""
+        return [replace(f, message=_sentence(f, self._more[key])) for key, f in self._first.items()]
+
+
+def _sentence(finding: Finding, more: int) -> str:
+    if finding.address is None:
+        return finding.message
+    array = f" ({finding.array})" if finding.array else ""
+    again = f", and {more} more times" if more else ""
+    return (
+        f"{finding.message}: address {finding.address:#x}{array}, block {finding.block}, "
+        f"warp {finding.warp}, lane {finding.lane}{again}"
+    )

@@ -1,0 +1,139 @@
+"""What a PTX module is made of once it is read: kernels, instructions, operands, places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+TYPE_BYTES: dict[str, int] = {
+    **dict.fromkeys(("b8", "u8", "s8"), 1),
+    **dict.fromkeys(("b16", "u16", "s16", "f16", "bf16"), 2),
+    **dict.fromkeys(("b32", "u32", "s32", "f32", "f16x2", "bf16x2", "tf32"), 4),
+    **dict.fromkeys(("b64", "u64", "s64", "f64"), 8),
+    "b128": 16,
+    "pred": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    name: str
+    negated: bool = False  # a predicate source written !%p
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """An integer, or the bits of a float literal (`float_bytes` 4 or 8, else 0)."""
+
+    value: int
+    float_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register: %tid.x, %laneid, …"""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A label, a parameter or a variable."""
+
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """[base + offset]"""
+
+    base: Register | Symbol | Immediate
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two destinations written d|p."""
+
+    first: Operand
+    second: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """The destination _, whose value nobody wants."""
+
+
+Operand = Register | Immediate | Special | Symbol | Vector | Address | Pair | Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a source file; `file` is the name that the compiler was given."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One statement. `places` runs from the innermost inlined function to the outermost caller."""
+
+    opcode: str
+    operands: tuple[Operand, ...]
+    guard: Register | None
+    places: tuple[Place, ...]
+    line: int  # in the PTX text
+    text: str
+
+    @property
+    def mnemonic(self) -> str:
+        return self.opcode.split(".", 1)[0]
+
+    @property
+    def place(self) -> Place:
+        """The outermost line, the one in the user's own file; the PTX line where there is none."""
+        return self.places[-1] if self.places else Place("<ptx>", self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A .shared, .global, .const or .local variable; `data` is its initial content, if any."""
+
+    space: str
+    name: str
+    kind: str  # the PTX type of its elements
+    nbytes: int
+    align: int
+    data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    kind: str  # its PTX type
+    offset: int
+    nbytes: int
+
+
+@dataclass(slots=True)
+class Kernel:
+    name: str
+    params: list[Parameter] = field(default_factory=list)
+    registers: dict[str, str] = field(default_factory=dict)  # name → type
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)  # name → index into instructions
+    variables: dict[str, Variable] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Module:
+    version: str = ""
+    target: str = ""
+    kernels: dict[str, Kernel] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)

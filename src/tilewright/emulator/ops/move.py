@@ -1,0 +1,61 @@
+"""mov and cvta. PTX ISA, "Data Movement and Conversion Instructions"."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.emulator.arrays import TYPES, Array, Mask, join, split
+from tilewright.emulator.compiler import SHARED_WINDOW, Compiler
+from tilewright.emulator.ir import Instruction, Vector
+from tilewright.emulator.machine import Machine
+from tilewright.emulator.ops.integer import Groups, apply
+from tilewright.emulator.ops.registry import Step, op
+
+
+@op("mov", r"\.(?P<type>pred|[busf](?:16|32|64))", "Data Movement: mov")
+def mov(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    into, value = ins.operands
+    kind = g["type"]
+    if isinstance(into, Vector):
+        return _unpack(compiler, into, ins, kind)
+    if isinstance(value, Vector):
+        return _pack(compiler, value, ins, kind)
+    return apply(compiler, ins, lambda a: a, kind, kind)
+
+
+def _pack(compiler: Compiler, parts: Vector, ins: Instruction, kind: str) -> Step:
+    part = f"b{int(kind[1:]) // len(parts.items)}"
+    fetches = [compiler.source(item, part) for item in parts.items]
+    put, width = compiler.dest(ins.operands[0], kind), int(kind[1:]) // 8
+
+    def step(machine: Machine, mask: Mask) -> None:
+        regs = machine.regs
+        put(regs, join([fetch(regs) for fetch in fetches], width).view(TYPES[kind]), mask)
+
+    return step
+
+
+def _unpack(compiler: Compiler, parts: Vector, ins: Instruction, kind: str) -> Step:
+    part = f"b{int(kind[1:]) // len(parts.items)}"
+    puts = [compiler.dest(item, part) for item in parts.items]
+    fetch = compiler.source(ins.operands[1], kind)
+
+    def step(machine: Machine, mask: Mask) -> None:
+        values = split(fetch(machine.regs), TYPES[part], len(puts))
+        for put, value in zip(puts, values, strict=True):
+            put(machine.regs, value, mask)
+
+    return step
+
+
+@op("cvta", r"(?P<to>\.to)?\.(?P<space>global|const|param|shared)\.(?P<type>u32|u64)", "cvta")
+def cvta(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Generic addresses are global ones, but for shared memory, which has a window."""
+    shift = np.uint64(SHARED_WINDOW if g["space"] == "shared" else 0)
+
+    def function(a: Array) -> Array:
+        return a - shift if g["to"] else a + shift
+
+    if g["type"] == "u32":
+        return apply(compiler, ins, lambda a: a, "u32", "u32")
+    return apply(compiler, ins, function, "u64", "u64")

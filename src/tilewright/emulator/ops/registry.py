@@ -1,0 +1,70 @@
+"""The table of what the emulator can execute: a pattern of opcode and modifiers → a builder.
+
+An opcode whose modifiers no pattern matches in full stops the run with its text and line: never
+skipped, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.emulator.ir import Instruction
+from tilewright.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from tilewright.emulator.arrays import Mask
+    from tilewright.emulator.compiler import Compiler
+    from tilewright.emulator.machine import Machine
+
+Step = Callable[["Machine", "Mask"], None]
+Builder = Callable[["Compiler", Instruction, dict[str, str]], Step]
+
+
+@dataclass(frozen=True)
+class Op:
+    """`pattern` matches what follows the mnemonic; `isa` names the section of the PTX ISA."""
+
+    mnemonic: str
+    pattern: re.Pattern[str]
+    isa: str
+    build: Builder
+
+
+OPS: dict[str, list[Op]] = {}
+
+
+def op(mnemonic: str, modifiers: str, isa: str) -> Callable[[Builder], Builder]:
+    """Registers a builder; named groups of `modifiers` arrive in its third argument."""
+
+    def register(builder: Builder) -> Builder:
+        OPS.setdefault(mnemonic, []).append(Op(mnemonic, re.compile(modifiers), isa, builder))
+        return builder
+
+    return register
+
+
+def build_step(compiler: Compiler, instruction: Instruction) -> Step:
+    """The function that executes this instruction.
+
+    Raises: UnsupportedError when no pattern takes the opcode or an operand.
+    """
+    mnemonic, modifiers = instruction.mnemonic, instruction.opcode[len(instruction.mnemonic) :]
+    for candidate in OPS.get(mnemonic, ()):
+        if match := candidate.pattern.fullmatch(modifiers):
+            try:
+                return candidate.build(compiler, instruction, match.groupdict())
+            except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
+                raise unsupported(
+                    instruction, f"its operands are not understood: {error}"
+                ) from error
+    raise unsupported(instruction, "the emulator does not model this opcode with these modifiers")
+
+
+def unsupported(instruction: Instruction, why: str) -> UnsupportedError:
+    place = instruction.place
+    return UnsupportedError(
+        f"{place.file}:{place.line}: {instruction.text!r} (PTX line {instruction.line}): {why}."
+    )

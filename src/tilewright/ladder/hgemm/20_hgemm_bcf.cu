@@ -1,0 +1,94 @@
+// hgemm_bcf: the same tiles, swizzled so that no ldmatrix meets a bank conflict.
+//
+// Idea      XOR the 16-byte chunk of an element with bits of its row, when it is written and when
+//           it is read: the 8 rows of an ldmatrix then lie in 8 different groups of 4 banks.
+// Expect    ldmatrix wavefronts fall from 16 to 4 (A) and from 16 to 2 (B) a request, the ideal;
+//           cp.async stays as it was, since its 64-byte rows cost twice with or without.
+// Found     -
+// Next      hgemm_bcf_dbf loads the next tile while this one is multiplied.
+#include "tile/gemm_args.cuh"
+#include "tile/fragment.cuh"
+#include "tile/raster.cuh"
+#include "tile/swizzle.cuh"
+#include "ptx/cp_async.cuh"
+#include "ptx/cvt.cuh"
+#include "ptx/ldmatrix.cuh"
+#include "ptx/mma.cuh"
+
+// --- Tile -------------------------------------------------------------------------------
+constexpr int WM = 64, WN = 32;                       // elements of C per warp
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
+constexpr int CHUNK = 8;                              // elements in the 16 bytes of one copy
+constexpr int A_ROWS = THREADS * CHUNK / BK;          // rows that the block copies at once
+constexpr int B_ROWS = THREADS * CHUNK / BN;
+
+// --- Smem -------------------------------------------------------------------------------
+struct Smem {
+  T A[BM * BK];
+  T B[BK * BN];
+};
+static_assert(sizeof(Smem) == SMEM_BYTES, "the rung table and Smem disagree");
+
+extern "C" __global__ __launch_bounds__(THREADS, 2)
+void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K, N]
+  extern __shared__ __align__(128) unsigned char raw[];
+  Smem& s = *reinterpret_cast<Smem*>(raw);
+
+  // --- Who am I -------------------------------------------------------------------------
+  const tile::Tile at = tile::raster<8>(blockIdx.x, g.M / BM, g.N / BN);
+  const int m0 = at.m * BM, n0 = at.n * BN;
+  const unsigned thread = threadIdx.x;
+  const int lane = thread % 32, warp = thread / 32;
+  const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+  const int a_row = thread / (BK / CHUNK), a_col = thread % (BK / CHUNK) * CHUNK;
+  const int b_row = thread / (BN / CHUNK), b_col = thread % (BN / CHUNK) * CHUNK;
+
+  // --- Main loop ------------------------------------------------------------------------
+  const int steps = g.K / BK;
+  float acc[WM / MMA_M][WN / MMA_N][4] = {};
+
+  auto load = [&](int step) {
+    for (int row = a_row; row < a_row + BM; row += A_ROWS)
+      ptx::cp_async_cg_16(&s.A[row * BK + tile::swizzle_a(row, a_col)],
+                          &g.A[size_t(m0 + row) * g.K + step * BK + a_col]);
+    for (int row = b_row; row < b_row + BK; row += B_ROWS)
+      ptx::cp_async_cg_16(&s.B[row * BN + tile::swizzle_b(row, b_col)],
+                          &g.B[size_t(step * BK + row) * g.N + n0 + b_col]);
+    ptx::cp_async_commit_group();
+  };
+  auto multiply = [&] {
+    for (int k = 0; k < BK; k += MMA_K) {
+      ptx::u32 a[WM / MMA_M][4], b[WN / MMA_N][2];
+      for (int m = 0; m < WM / MMA_M; ++m) {
+        const int row = warp_m + m * MMA_M + tile::ldmatrix_row(lane);
+        const int col = k + tile::ldmatrix_col(lane);
+        ptx::ldmatrix_x4(a[m], &s.A[row * BK + tile::swizzle_a(row, col)]);
+      }
+      for (int n = 0; n < WN / MMA_N; ++n) {
+        const int row = k + tile::ldmatrix_row(lane), col = warp_n + n * MMA_N;
+        ptx::ldmatrix_x2_trans(b[n], &s.B[row * BN + tile::swizzle_b(row, col)]);
+      }
+      for (int m = 0; m < WM / MMA_M; ++m)
+        for (int n = 0; n < WN / MMA_N; ++n) ptx::mma_m16n8k16<T>(acc[m][n], a[m], b[n]);
+    }
+  };
+
+  for (int step = 0; step < steps; ++step) {
+    load(step);
+    ptx::cp_async_wait_group<0>();
+    __syncthreads();                                  // everyone's part of the tile has landed
+    multiply();
+    __syncthreads();                                  // everyone is done with the tile
+  }
+
+  // --- Epilogue -------------------------------------------------------------------------
+  for (int m = 0; m < WM / MMA_M; ++m)
+    for (int n = 0; n < WN / MMA_N; ++n)
+      for (int half = 0; half < 2; ++half) {
+        const int row = warp_m + m * MMA_M + half * 8 + tile::acc_row(lane);
+        const int col = warp_n + n * MMA_N + tile::acc_col(lane);
+        *reinterpret_cast<ptx::u32*>(&g.C[size_t(m0 + row) * g.N + n0 + col]) =
+            ptx::cvt_rn_x2<T>(acc[m][n][half * 2], acc[m][n][half * 2 + 1]);
+      }
+}

@@ -1,0 +1,102 @@
+// hgemm_bcf_dbf_rw: C goes through shared memory and leaves in rows of 256 bytes.
+//
+// Idea      an mma accumulator scatters 4-byte pairs over 8 rows; collect the block's C in the
+//           memory that A and B no longer need (it fits to the byte), then store 16 bytes a lane.
+// Expect    half the store sectors: a 4-byte store of a warp fills half of each 32-byte sector,
+//           a 16-byte one fills all; swizzle_c keeps the staging free of bank conflicts.
+// Found     -
+// Next      larger warp tiles and longer rows (BK = 64), where shared memory stops being the limit.
+#include "tile/gemm_args.cuh"
+#include "tile/fragment.cuh"
+#include "tile/raster.cuh"
+#include "tile/swizzle.cuh"
+#include "ptx/cp_async.cuh"
+#include "ptx/cvt.cuh"
+#include "ptx/ldmatrix.cuh"
+#include "ptx/mma.cuh"
+
+// --- Tile -------------------------------------------------------------------------------
+constexpr int WM = 64, WN = 32;                       // elements of C per warp
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
+constexpr int CHUNK = 8;                              // elements in the 16 bytes of one copy
+constexpr int A_ROWS = THREADS * CHUNK / BK;          // rows that the block copies at once
+constexpr int B_ROWS = THREADS * CHUNK / BN;
+
+// --- Smem -------------------------------------------------------------------------------
+union Smem {
+  struct {
+    T A[2][BM * BK];
+    T B[2][BK * BN];
+  };
+  T C[BM * BN];                                       // after the main loop: the same bytes
+};
+static_assert(sizeof(Smem) == SMEM_BYTES, "the rung table and Smem disagree");
+
+extern "C" __global__ __launch_bounds__(THREADS, 2)
+void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K, N]
+  extern __shared__ __align__(128) unsigned char raw[];
+  Smem& s = *reinterpret_cast<Smem*>(raw);
+
+  // --- Who am I -------------------------------------------------------------------------
+  const tile::Tile at = tile::raster<8>(blockIdx.x, g.M / BM, g.N / BN);
+  const int m0 = at.m * BM, n0 = at.n * BN;
+  const unsigned thread = threadIdx.x;
+  const int lane = thread % 32, warp = thread / 32;
+  const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+  const int a_row = thread / (BK / CHUNK), a_col = thread % (BK / CHUNK) * CHUNK;
+  const int b_row = thread / (BN / CHUNK), b_col = thread % (BN / CHUNK) * CHUNK;
+
+  // --- Main loop ------------------------------------------------------------------------
+  const int steps = g.K / BK;
+  float acc[WM / MMA_M][WN / MMA_N][4] = {};
+
+  auto load = [&](int step, int slot) {
+    for (int row = a_row; row < a_row + BM; row += A_ROWS)
+      ptx::cp_async_cg_16(&s.A[slot][row * BK + tile::swizzle_a(row, a_col)],
+                          &g.A[size_t(m0 + row) * g.K + step * BK + a_col]);
+    for (int row = b_row; row < b_row + BK; row += B_ROWS)
+      ptx::cp_async_cg_16(&s.B[slot][row * BN + tile::swizzle_b(row, b_col)],
+                          &g.B[size_t(step * BK + row) * g.N + n0 + b_col]);
+    ptx::cp_async_commit_group();
+  };
+  auto multiply = [&](int slot) {
+    for (int k = 0; k < BK; k += MMA_K) {
+      ptx::u32 a[WM / MMA_M][4], b[WN / MMA_N][2];
+      for (int m = 0; m < WM / MMA_M; ++m) {
+        const int row = warp_m + m * MMA_M + tile::ldmatrix_row(lane);
+        const int col = k + tile::ldmatrix_col(lane);
+        ptx::ldmatrix_x4(a[m], &s.A[slot][row * BK + tile::swizzle_a(row, col)]);
+      }
+      for (int n = 0; n < WN / MMA_N; ++n) {
+        const int row = k + tile::ldmatrix_row(lane), col = warp_n + n * MMA_N;
+        ptx::ldmatrix_x2_trans(b[n], &s.B[slot][row * BN + tile::swizzle_b(row, col)]);
+      }
+      for (int m = 0; m < WM / MMA_M; ++m)
+        for (int n = 0; n < WN / MMA_N; ++n) ptx::mma_m16n8k16<T>(acc[m][n], a[m], b[n]);
+    }
+  };
+
+  load(0, 0);
+  for (int step = 0; step < steps; ++step) {
+    ptx::cp_async_wait_group<0>();
+    __syncthreads();                                  // this tile is here, the other slot free
+    if (step + 1 < steps) load(step + 1, (step + 1) % 2);
+    multiply(step % 2);
+  }
+
+  // --- Epilogue -------------------------------------------------------------------------
+  __syncthreads();                                    // everyone is done with A and B
+  for (int m = 0; m < WM / MMA_M; ++m)
+    for (int n = 0; n < WN / MMA_N; ++n)
+      for (int half = 0; half < 2; ++half) {
+        const int row = warp_m + m * MMA_M + half * 8 + tile::acc_row(lane);
+        const int col = warp_n + n * MMA_N + tile::acc_col(lane);
+        *reinterpret_cast<ptx::u32*>(&s.C[row * BN + tile::swizzle_c(row, col)]) =
+            ptx::cvt_rn_x2<T>(acc[m][n][half * 2], acc[m][n][half * 2 + 1]);
+      }
+  __syncthreads();                                    // all of C is staged
+  for (int row = b_row; row < b_row + BM; row += B_ROWS)
+    *reinterpret_cast<uint4*>(&g.C[size_t(m0 + row) * g.N + n0 + b_col]) =
+        *reinterpret_cast<const uint4*>(&s.C[row * BN + tile::swizzle_c(row, b_col)]);
+}

@@ -1,0 +1,124 @@
+"""The table of rungs: what a `.cu` file leaves to its host (grid, block, shared bytes), as data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from importlib.resources import files
+
+from tilewright.dtypes import DType
+from tilewright.errors import InputError
+from tilewright.launch import GEMM_ARGS, Dim3
+from tilewright.problem import Problem, nearest_multiple
+
+KERNEL = "gemm"  # the symbol in every file, so that a diff of two rungs holds no rename
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Elements of C and of K that a block works on at once. Field `bm` is the macro `BM`."""
+
+    bm: int
+    bn: int
+    bk: int
+
+    def defines(self) -> dict[str, str]:
+        return {name.upper(): str(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One rung. `buffers` tiles of A and B lie in shared memory at a time."""
+
+    name: str
+    family: str
+    file: str
+    tile: Tile
+    threads: int
+    buffers: int
+    dtypes: tuple[str, ...]
+
+    @cached_property
+    def text(self) -> str:
+        return (files("tilewright.ladder") / self.file).read_text(encoding="utf-8")
+
+    @cached_property
+    def idea(self) -> str:
+        """The sentence after the name in the file's first line."""
+        return self.text.split("\n", 1)[0].split(": ", 1)[1]
+
+    def shared_bytes(self, dtype: DType) -> int:
+        """Dynamic shared memory of a block, in bytes; the kernel asserts it against its Smem."""
+        tile = self.tile
+        return self.buffers * (tile.bm + tile.bn) * tile.bk * dtype.bytes
+
+    def defines(self, dtype: DType) -> tuple[tuple[str, str], ...]:
+        macros = {
+            **self.tile.defines(),
+            "ELEMENT": dtype.name,
+            "SMEM_BYTES": str(self.shared_bytes(dtype)),
+            "GEMM_ARGS_BYTES": str(GEMM_ARGS.itemsize),
+        }
+        return tuple(sorted(macros.items()))
+
+    def grid(self, problem: Problem) -> Dim3:
+        """All tiles along x, whose limit no matrix reaches; the kernel finds its tile itself."""
+        return (problem.m // self.tile.bm * (problem.n // self.tile.bn), 1, 1)
+
+    def refusal(self, problem: Problem) -> str | None:
+        """Why this rung does not take the problem, as a sentence with the way out; else None."""
+        if problem.dtype.name not in self.dtypes:
+            return f"dtype={problem.dtype.name} is not for {self.name}; use {_or(self.dtypes)}."
+        for axis, multiple in zip("mnk", (self.tile.bm, self.tile.bn, self.tile.bk), strict=True):
+            extent = getattr(problem, axis)
+            if extent % multiple:
+                return (
+                    f"{axis}={extent} is not a multiple of {multiple}, as {self.name} needs; "
+                    f"the nearest accepted value is {nearest_multiple(extent, multiple)}."
+                )
+        return None
+
+
+def _hgemm(number: int, name: str, buffers: int) -> Rung:
+    file = f"hgemm/{number}_{name}.cu"
+    return Rung(name, "hgemm", file, Tile(128, 128, 32), 256, buffers, ("bf16", "fp16"))
+
+
+RUNGS: dict[str, Rung] = {
+    rung.name: rung
+    for rung in (
+        _hgemm(10, "hgemm_naive", buffers=1),
+        _hgemm(20, "hgemm_bcf", buffers=1),
+        _hgemm(30, "hgemm_bcf_dbf", buffers=2),
+        _hgemm(40, "hgemm_bcf_dbf_rw", buffers=2),
+    )
+}
+
+FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(rung.family for rung in RUNGS.values()))
+
+
+def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
+    """The rungs of a family (None: of all), or those named, in the ladder's order.
+
+    Raises: InputError for an unknown family or rung, with the nearest known one.
+    """
+    if family is not None and family not in FAMILIES:
+        raise InputError(f"family={family!r} is not known; {_hint(family, FAMILIES)}")
+    for name in names:
+        if name not in RUNGS:
+            raise InputError(f"rung={name!r} is not known; {_hint(name, tuple(RUNGS))}")
+    return [
+        rung
+        for rung in RUNGS.values()
+        if (rung.name in names if names else family in (None, rung.family))
+    ]
+
+
+def _hint(word: str, known: tuple[str, ...]) -> str:
+    near = get_close_matches(word, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"use {_or(known)}."
+
+
+def _or(words: tuple[str, ...]) -> str:
+    return " or ".join((", ".join(words[:-1]), words[-1]) if len(words) > 1 else words)

@@ -1,0 +1,246 @@
+"""NVRTC, the CUDA compiler as a library: the only file that touches `cuda.bindings.nvrtc`.
+
+It needs neither nvcc nor a driver. Tried with NVRTC 12.4.127, 13.0.88 and 13.5.37.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tilewright.artifact import Resources
+from tilewright.errors import CompileError, ToolchainError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+INSTALL = 'pip install "tilewright[cu13]"'
+
+_ERROR_LINE = re.compile(
+    r"^(?:.+\(\d+\): (?:\w+ )?error\b|\s*ptxas\b.*\b(?:error|fatal)\s*:|nvrtc: error:).*$",
+    re.MULTILINE,
+)
+_NO_FILE = re.compile(r'open source file "([^"]+)"')
+_FILE_LINE = re.compile(r'^(\s*\.file\s+\d+\s+")([^"]*)(".*)$', re.MULTILINE)
+_ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
+_COMPILING = re.compile(r"Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"Function properties for (\S+)")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+)(?:\+(\d+))? bytes smem")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What one compilation gives; the same on every machine but for the cubin's line table."""
+
+    ptx: str
+    cubin: bytes
+    log: str
+    resources: Mapping[str, Resources]
+
+
+def compiler() -> str:
+    """The compiler's name and full version, "NVRTC 13.5.37".
+
+    Raises: ToolchainError without NVRTC. Cost: 70 ms once (it loads the library), then nothing.
+    """
+    return f"NVRTC {_loaded()[1]}"
+
+
+def archs() -> tuple[int, ...]:
+    """The compute capabilities this NVRTC compiles for, ascending: (75, …, 90, …, 121)."""
+    return _loaded()[2]
+
+
+def library_path() -> str | None:
+    """Where the loaded NVRTC lies, or None where that cannot be told."""
+    _loaded()
+    try:
+        pathfinder = importlib.import_module("cuda.pathfinder")
+        return str(pathfinder.load_nvidia_dynamic_lib("nvrtc").abs_path)
+    except Exception:
+        return None
+
+
+def check_arch(arch: str) -> None:
+    """Raises ToolchainError unless this NVRTC knows `arch` ("sm_90", "sm_90a")."""
+    known = archs()
+    if int(arch.removeprefix("sm_").rstrip("af")) not in known:
+        raise ToolchainError(
+            f"arch={arch} is not known to {compiler()}, which compiles for "
+            f"sm_{known[0]} to sm_{known[-1]}: choose one of those or a newer NVRTC, {INSTALL}."
+        )
+
+
+def compile_source(
+    name: str, text: str, headers: Mapping[str, str], options: Sequence[str]
+) -> Compiled:
+    """Compiles to PTX and cubin in one go; `headers` are in memory, by include name.
+
+    Raises: CompileError with the compiler's first error line (its `log` has the rest).
+    Cost: 80 to 130 ms for a GEMM kernel.
+    """
+    api = _loaded()[0]
+    program = _create(api, name, text, headers)
+    try:
+        encoded = [option.encode() for option in [*options, *_no_cache(compiler())]]
+        status = api.nvrtcCompileProgram(program, len(encoded), encoded)[0]
+        log = _text(_read(api, program, "ProgramLog"))
+        if int(status) != 0:
+            raise CompileError(_first_error(name, log, status), log)
+        ptx = _text(_read(api, program, "PTX"))
+        cubin = _read(api, program, "CUBIN")
+    finally:
+        api.nvrtcDestroyProgram(program)
+    if not ptx or not cubin:
+        missing = "cubin" if ptx else "PTX"
+        raise CompileError(f"{name}: {compiler()} gave an empty {missing}.", log)
+    return Compiled(ptx, cubin, log, resources_of(name, ptx, log))
+
+
+def relative_files(ptx: str, names: Iterable[str]) -> str:
+    """The PTX with the `.file` paths cut down to these names.
+
+    NVRTC writes the working folder in front of each name; without it the PTX would differ from
+    machine to machine. Paths that end in none of the names lose the working folder only.
+    """
+    longest_first = sorted(names, key=len, reverse=True)
+    folder = os.getcwd().replace("\\", "/").rstrip("/") + "/"
+
+    def cut(match: re.Match[str]) -> str:
+        path = re.sub(r"\\+", "/", match[2])
+        short = next((n for n in longest_first if path.endswith("/" + n)), None)
+        return match[1] + (short or path.removeprefix(folder)) + match[3]
+
+    return _FILE_LINE.sub(cut, ptx)
+
+
+def resources_of(name: str, ptx: str, log: str) -> dict[str, Resources]:
+    """Each kernel's registers, spills, stack and shared memory, from the lines of ptxas -v.
+
+    ptxas lists functions that were not inlined after the kernels and does not say who calls
+    them; their spills are added to every kernel, so that none is overlooked.
+    Raises: ToolchainError when the log lacks a kernel of the PTX.
+    """
+    found: dict[str, dict[str, int]] = {}
+    entry, owner, stray = "", "", 0
+    for line in log.splitlines():
+        if match := _COMPILING.search(line):
+            entry = match[1]
+            found[entry] = {"shared": 0}
+        elif match := _PROPERTIES.search(line):
+            owner = match[1]
+        elif match := _FRAME.search(line):
+            frame, stores, loads = map(int, match.groups())
+            if owner in found:
+                found[owner] |= {"stack": frame, "spill": stores + loads}
+            else:
+                stray += stores + loads
+        elif (match := _REGISTERS.search(line)) and entry:
+            found[entry]["registers"] = int(match[1])
+            if shared := _SHARED.search(line):
+                found[entry]["shared"] = sum(int(part) for part in shared.groups("0"))
+    missing = [kernel for kernel in _ENTRY.findall(ptx) if len(found.get(kernel, ())) < 4]
+    if missing:
+        raise ToolchainError(
+            f"{name}: {compiler()} did not report the registers of {missing[0]}; "
+            f"install an NVRTC between 12.4 and 13.5, {INSTALL}."
+        )
+    return {
+        kernel: Resources(r["registers"], r["spill"] + stray, r["stack"], r["shared"])
+        for kernel, r in found.items()
+    }
+
+
+@cache
+def _loaded() -> tuple[Any, str, tuple[int, ...]]:
+    """The binding, NVRTC's full version and its architectures. Failures are not cached."""
+    try:
+        api = importlib.import_module("cuda.bindings.nvrtc")
+        _, major, minor = _call(api, "nvrtcVersion")
+        _, known = _call(api, "nvrtcGetSupportedArchs")
+        numbers = tuple(sorted(int(number) for number in known))
+        return api, _full_version(api, f"{major}.{minor}", numbers[-1]), numbers
+    # The binding loads the library at the first call: ImportError, RuntimeError and its own
+    # kinds of "not found" all mean the same to the user.
+    except Exception as error:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = said if len(said) <= 80 else said[:79] + "…"  # some list all folders searched
+        raise ToolchainError(
+            f"NVRTC, the CUDA compiler library, cannot be loaded ({reason}): {INSTALL}."
+        ) from None
+
+
+def _full_version(api: Any, short: str, arch: int) -> str:
+    """ "13.5.37": nvrtcVersion leaves the patch number out; the PTX's own banner has it."""
+    program = _create(api, "version.cu", "", {})
+    try:
+        options = [
+            f"--gpu-architecture=compute_{arch}".encode(),
+            *map(str.encode, _no_cache(short)),
+        ]
+        _call(api, "nvrtcCompileProgram", program, len(options), options)
+        banner = re.search(r"\bV(\d+\.\d+\.\d+)", _text(_read(api, program, "PTX")))
+    finally:
+        api.nvrtcDestroyProgram(program)
+    return banner[1] if banner and banner[1].startswith(short + ".") else short
+
+
+def _no_cache(version: str) -> list[str]:
+    """Switches NVRTC's own cache off, which with a driver gives results without ptxas's log.
+
+    Seen with NVRTC 13.0.88 on an H200, 2026-11-30; the option is known from 12.9 on.
+    """
+    major, minor = version.removeprefix("NVRTC ").split(".")[:2]
+    return ["--no-cache"] if (int(major), int(minor)) >= (12, 9) else []
+
+
+def _create(api: Any, name: str, text: str, headers: Mapping[str, str]) -> Any:
+    return _call(
+        api,
+        "nvrtcCreateProgram",
+        text.encode(),
+        name.encode(),
+        len(headers),
+        [header.encode() for header in headers.values()],
+        [include.encode() for include in headers],
+    )[1]
+
+
+def _call(api: Any, function: str, *args: Any) -> Any:
+    result = getattr(api, function)(*args)
+    if int(result[0]) != 0:
+        raise ToolchainError(f"NVRTC's {function} failed: {result[0]!r}.")
+    return result
+
+
+def _read(api: Any, program: Any, what: str) -> bytes:
+    """One of NVRTC's two-call outputs: its size, then its bytes."""
+    buffer = b"\0" * int(_call(api, f"nvrtcGet{what}Size", program)[1])
+    if buffer:
+        _call(api, f"nvrtcGet{what}", program, buffer)  # fills the bytes in place
+    return buffer
+
+
+def _text(raw: bytes) -> str:
+    return raw.replace(b"\0", b"").decode(errors="replace")  # a log may hold some in the middle
+
+
+def _first_error(name: str, log: str, status: Any) -> str:
+    """The log's first error line, and what to do where we know it."""
+    match = _ERROR_LINE.search(log)
+    if match is None:
+        return f"{name}: {compiler()} failed with {status!r} and said nothing."
+    line = match[0].strip()
+    if line.startswith(("ptxas", "nvrtc")):  # these know the lines of the PTX at best
+        line = f"{name}: " + re.sub(r"(error|fatal)\s+:", r"\1:", line, count=1)
+    if header := _NO_FILE.search(line):
+        line += (
+            f" -- NVRTC brings no system headers; give the folder of {header[1]} in include_path."
+        )
+    return line

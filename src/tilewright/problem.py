@@ -1,0 +1,48 @@
+"""Problem: which product is asked for, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.dtypes import DType
+from tilewright.errors import InputError
+
+_LARGEST = 2**31 - 1  # the kernels take extents as int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """C[m, n] = A[m, k] · B[k, n], row-major ("nn"), operands and result of one type.
+
+    Raises: InputError when an extent is not between 1 and 2³¹ − 1.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: DType
+    layout: str = "nn"
+
+    def __post_init__(self) -> None:
+        for name in ("m", "n", "k"):
+            extent = getattr(self, name)
+            if not 1 <= extent <= _LARGEST:
+                raise InputError(f"{name}={extent} must be between 1 and {_LARGEST}.")
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions: 2·m·n·k."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def bytes(self) -> int:
+        """The least traffic: A and B read once, C written once."""
+        return self.dtype.bytes * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+    def __str__(self) -> str:
+        return f"{self.m}×{self.n}×{self.k} {self.dtype.name}"
+
+
+def nearest_multiple(value: int, multiple: int) -> int:
+    """The multiple nearest to `value`, at least one of them."""
+    return max(multiple, (value + multiple // 2) // multiple * multiple)

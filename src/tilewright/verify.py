@@ -1,0 +1,98 @@
+"""The float64 oracle: is C the product of A and B, as exactly as the formats allow?
+
+Each element may differ from the float64 product by
+
+    u·|exact| + tiny/2 + (4·√k + k/8)·2⁻²⁴·(|A|·|B|)
+
+u·|exact| + tiny/2   the one rounding of the result to its type (tiny: its smallest subnormal);
+4·√k·2⁻²⁴            k fp32 roundings whose signs are independent, four standard deviations;
+k/8·2⁻²⁴             an mma of 16 products truncates its sum towards zero: at most 2⁻²³ each of
+                     the k/16 times, and always in the same direction.
+
+(|A|·|B|) is the sum of the absolute products. Source: N. Higham and T. Mary, "A New Approach to
+Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41 (2019); M. Fasi et al.,
+"Numerical behavior of NVIDIA tensor cores", PeerJ Comput. Sci. 7 (2021) for the truncation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.dtypes import DType
+
+_FP32_ROUNDOFF = 2.0**-24
+_MMA_K = 16
+_ALL_ROWS_BELOW = 3e11  # FLOP; above, a sample of rows is checked so that it takes seconds
+_SAMPLED_ROWS = 256
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The float64 product of some rows of A with B, and what each element may differ by."""
+
+    rows: npt.NDArray[np.int64]
+    exact: npt.NDArray[np.float64]
+    bound: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`rel_error` is ‖C − exact‖F ÷ ‖exact‖F over the checked rows (NaN if C holds one)."""
+
+    correct: bool
+    rel_error: float
+    message: str  # "" when correct
+
+
+def oracle(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: DType, seed: int = 0) -> Oracle:
+    """The reference for C[m, n] = a[m, k] · b[k, n].
+
+    Cost: two matrix products on the CPU, one of them in float64; above 3·10¹¹ FLOP, of 256 rows
+    drawn with `seed`, the first and the last among them.
+    """
+    m, k = a.shape
+    rows = np.arange(m)
+    if 2.0 * m * k * b.shape[1] > _ALL_ROWS_BELOW and m > _SAMPLED_ROWS:
+        drawn = np.random.default_rng(seed).choice(m, _SAMPLED_ROWS, replace=False)
+        drawn[:2] = 0, m - 1
+        rows = np.unique(drawn)
+    left, right = a[rows].astype(np.float64), b.astype(np.float64)
+    exact = left @ right
+    magnitude = np.abs(left).astype(np.float32) @ np.abs(right).astype(np.float32)
+    slack = (4 * sqrt(k) + 2 * k / _MMA_K) * _FP32_ROUNDOFF
+    bound = dtype.unit_roundoff * np.abs(exact) + dtype.tiny / 2 + slack * magnitude
+    return Oracle(rows, exact, bound)
+
+
+def judge(c: npt.NDArray[Any], reference: Oracle) -> Verdict:
+    """Compares C[m, n] with the oracle; an element that is not a number is wrong."""
+    got = c[reference.rows].astype(np.float64)
+    with np.errstate(invalid="ignore"):  # inf − inf is NaN, and NaN is wrong
+        difference = np.abs(got - reference.exact)
+        wrong = ~(difference <= reference.bound)
+        norm = float(np.linalg.norm(reference.exact)) or 1.0
+        rel_error = float(np.linalg.norm(difference)) / norm
+    if not wrong.any():
+        return Verdict(True, rel_error, "")
+    row, col = (int(i) for i in np.argwhere(wrong)[0])
+    message = (
+        f"{int(wrong.sum())} of {wrong.size} checked elements are wrong, first "
+        f"C[{reference.rows[row]}, {col}] = {got[row, col]:.6g}, "
+        f"expected {reference.exact[row, col]:.6g} ± {reference.bound[row, col]:.2g}"
+    )
+    return Verdict(False, rel_error, message)
+
+
+def random_operands(
+    m: int, n: int, k: int, dtype: DType, seed: int = 0
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Normal random A[m, k] and B[k, n] of the type; zeros would hide faults and run faster."""
+    random = np.random.default_rng(seed)
+    a = random.standard_normal((m, k), np.float32).astype(dtype.numpy())
+    b = random.standard_normal((k, n), np.float32).astype(dtype.numpy())
+    return a, b
