@@ -31,12 +31,13 @@ class DType:
         if self.name != "bf16":
             return np.dtype({"fp16": np.float16, "fp32": np.float32}[self.name])
         try:
-            return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+            bfloat16: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
         except ImportError:
             raise InputError(
                 "bf16 arrays need the package ml_dtypes: pip install ml_dtypes "
                 "(it comes with tilewright[cu13])."
             ) from None
+        return bfloat16
 
 
 BF16 = DType("bf16", 2, 2.0**-8, 2.0**-133, 3.3895313892515355e38)

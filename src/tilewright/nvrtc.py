@@ -177,7 +177,7 @@ def _loaded() -> tuple[Any, str, tuple[int, ...]]:
 
 
 def _full_version(api: Any, short: str, arch: int) -> str:
-    """ "13.5.37": nvrtcVersion leaves the patch number out; the PTX's own banner has it."""
+    """With the patch number, which nvrtcVersion leaves out; the PTX's own banner has it."""
     program = _create(api, "version.cu", "", {})
     try:
         options = [

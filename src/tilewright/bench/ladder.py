@@ -288,5 +288,7 @@ def _counted_row(
     fields = identity(rung, engine, problem) | judged(verdict) | report.totals
     fields |= resources(rung, problem, launch, gpu_named(engine.gpu.name))
     if report.findings and verdict.correct:
-        fields |= {"status": "wrong", "correct": False, "reason": report.findings[0].message}
+        first = report.findings[0]
+        reason = f"{first.file}:{first.line}: {first.message}"
+        fields |= {"status": "wrong", "correct": False, "reason": reason}
     return Row(**fields)

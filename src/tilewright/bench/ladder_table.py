@@ -35,6 +35,8 @@ def render(ladder: Ladder) -> RenderableType:
     parts: list[RenderableType] = [table]
     if not on_gpu:
         parts += [_why(ladder), Text(""), Text(_LEGEND, style="dim")]
+    wrong = [row for row in ladder.rows if row.status == "wrong"]
+    parts += [Text(f"{row.name} is wrong: {row.reason}", style="bold red") for row in wrong]
     parts += [Text(f"Note: {note}", style="yellow") for note in ladder.notes]
     return Group(*parts)
 

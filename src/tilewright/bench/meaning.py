@@ -25,8 +25,8 @@ def _conflicts(report: Report) -> str:
             worst[_label(access)] = max(degree, worst.get(_label(access), 1))
     if not worst:
         return "no bank conflicts"
-    listed = ", ".join(f"{degree:.3g}-way on {label}" for label, degree in worst.items())
-    return f"bank conflicts: {listed}"
+    first, *others = (f"{degree:.3g}-way {{}}on {label}" for label, degree in worst.items())
+    return ", ".join((first.format("bank conflicts "), *(other.format("") for other in others)))
 
 
 def _label(access: Access) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -59,7 +60,8 @@ def emit(
     console(json_target).print(table)
     if json_target is None:
         return
-    text = json.dumps({"schema": f"tilewright.{command}/1", "rows": list(rows)}, indent=1) + "\n"
+    document = {"schema": f"tilewright.{command}/1", "rows": [_finite(row) for row in rows]}
+    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     if json_target == "-":
         sys.stdout.write(text)
         return
@@ -67,3 +69,11 @@ def emit(
         Path(json_target).write_text(text, encoding="utf-8")
     except OSError as error:
         raise InputError(f"--json {json_target}: {error.strerror or error}.") from None
+
+
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows no NaN or infinity: null stands for a figure that does not exist."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,97 @@
+"""Climbing in Python: what a notebook gets."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilewright
+from tilewright.bench.ladder import Ladder, climb
+from tilewright.bench.meaning import meaning
+from tilewright.emulator.report import Report
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.errors import InputError
+from tilewright.ladder.rungs import RUNGS
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+
+@pytest.fixture(scope="module")
+def ladder(compiler: str) -> Ladder:
+    return climb(m=128, n=256, k=64, engine="emulator")
+
+
+def test_the_public_name_is_the_function_and_the_folder() -> None:
+    result = tilewright.ladder(m=128, n=256, k=32, engine="emulator", rungs=["hgemm_bcf"])
+    assert [row.name for row in result] == ["hgemm_bcf"]
+    assert tilewright.ladder.rungs.RUNGS is RUNGS
+
+
+def test_rows_and_reports(ladder: Ladder) -> None:
+    assert ladder.correct
+    assert [row.name for row in ladder] == list(ladder.reports)
+    assert ladder.to_dicts()[0]["name"] == "hgemm_naive"
+
+
+def test_in_a_notebook(ladder: Ladder) -> None:
+    html = ladder._repr_html_()
+    assert html.startswith("<pre>")
+    assert "hgemm_bcf_dbf_rw" in html
+    assert "bank conflicts" in html
+
+
+def test_what_the_counts_mean(ladder: Ladder) -> None:
+    naive, bcf, dbf, rw = (ladder.reports[name] for name in RUNGS)
+    said = meaning(naive, None)
+    assert said[0] == "4-way bank conflicts on ldmatrix.x4, 8-way on ldmatrix.x2.trans"
+    assert "stores fill 50% of each sector" in said
+    assert meaning(bcf, naive)[0] == "no bank conflicts"
+    assert "ldmatrix wavefronts ÷ 5.33" in meaning(bcf, naive)
+    assert "barriers ÷ 2" in meaning(dbf, bcf)
+    assert {"stores fill whole sectors", "store sectors ÷ 2"} <= set(meaning(rw, dbf))
+
+
+def test_a_rung_that_refuses_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a named rung, or all of them refusing, is an error."""
+    refuse = "no."
+    original = type(RUNGS["hgemm_bcf"]).refusal
+    monkeypatch.setattr(
+        "tilewright.ladder.rungs.Rung.refusal",
+        lambda self, problem: refuse if self.name == "hgemm_bcf" else original(self, problem),
+    )
+    rows = {row.name: row for row in climb(m=128, n=256, k=32, engine="emulator")}
+    assert (rows["hgemm_bcf"].status, rows["hgemm_bcf"].reason) == ("skipped", refuse)
+    assert rows["hgemm_bcf"].correct is None
+    assert rows["hgemm_naive"].correct is True
+    with pytest.raises(InputError, match="no"):
+        climb(m=128, n=256, k=32, engine="emulator", rungs=["hgemm_bcf"])
+
+
+def test_a_finding_makes_a_row_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright.emulator.findings import Finding
+
+    original = EmulatorEngine.launch
+    finding = Finding("out-of-bounds", "reads past the end", "x.cu", 7)
+
+    def launch(self: EmulatorEngine, launch: object) -> Report:
+        report = original(self, launch)  # type: ignore[arg-type]
+        return Report(
+            report.completed, report.accesses, report.instructions, [finding], report.totals
+        )
+
+    monkeypatch.setattr(EmulatorEngine, "launch", launch)
+    (row,) = climb(m=128, n=256, k=32, engine="emulator", rungs=["hgemm_bcf"])
+    assert (row.status, row.correct, row.reason) == ("wrong", False, "x.cu:7: reads past the end")
+
+
+def test_progress_is_told(compiler: str) -> None:
+    told: list[tuple[str, int, int]] = []
+    climb(m=128, n=256, k=32, engine="emulator", progress=lambda *step: told.append(step))
+    assert [name for name, _, _ in told] == list(RUNGS)
+    assert told[-1][1] == told[-1][2]
+
+
+def test_the_same_seed_gives_the_same_rows() -> None:
+    options = {"m": 128, "n": 256, "k": 64, "engine": "emulator", "rungs": ["hgemm_bcf"]}
+    first, again, other = (climb(**options, seed=seed).rows[0] for seed in (1, 1, 2))  # type: ignore[arg-type]
+    assert first == again
+    assert first.rel_error != other.rel_error

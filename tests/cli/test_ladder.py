@@ -1,0 +1,186 @@
+"""`tilewright ladder`: its JSON contract, its exit codes, its sentences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.__main__ import run
+from tilewright.bench.ladder import Ladder, Row
+from tilewright.dtypes import BF16
+from tilewright.engines.probe import gpus_found
+from tilewright.problem import Problem
+
+EMULATED = ["--engine", "emulator"]
+SMALL = [*EMULATED, "-m", "128", "-n", "256", "-k", "64"]
+
+FIELDS = """
+name family engine arch dtype layout m n k status reason correct rel_error us tflops speedup rival
+instructions shared_wavefronts shared_wavefronts_ideal
+shared_wavefronts_ldmatrix shared_wavefronts_ideal_ldmatrix
+shared_wavefronts_cp_async shared_wavefronts_ideal_cp_async
+shared_wavefronts_ldst shared_wavefronts_ideal_ldst bank_conflicts
+global_sectors_load global_sectors_store global_sectors global_sectors_ideal
+registers spill_bytes shared_bytes blocks_per_sm intensity
+""".split()
+
+needs_nvrtc = pytest.mark.usefixtures("compiler")
+
+
+def document(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return loaded
+
+
+@needs_nvrtc
+def test_json_to_stdout_is_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ladder", *SMALL, "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    loaded = json.loads(captured.out)
+    assert loaded["schema"] == "tilewright.ladder/1"
+    assert [row["name"] for row in loaded["rows"]] == [
+        "hgemm_naive",
+        "hgemm_bcf",
+        "hgemm_bcf_dbf",
+        "hgemm_bcf_dbf_rw",
+    ]
+    for row in loaded["rows"]:
+        assert list(row) == FIELDS
+        assert (row["status"], row["correct"], row["reason"]) == ("ok", True, None)
+        assert (row["us"], row["tflops"], row["speedup"], row["rival"]) == (None,) * 4
+        assert (row["m"], row["n"], row["k"], row["layout"]) == (128, 256, 64, "nn")
+        assert row["bank_conflicts"] >= 0
+    assert "hgemm_bcf_dbf_rw" in captured.err
+
+
+@needs_nvrtc
+def test_defaults_in_the_emulator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ladder", *EMULATED, "--rung", "hgemm_bcf", "--json", "-"]) == 0
+    (row,) = document(capsys)["rows"]
+    assert (row["m"], row["n"], row["k"], row["dtype"], row["arch"]) == (
+        256,
+        384,
+        192,
+        "bf16",
+        "sm_90",
+    )
+
+
+@needs_nvrtc
+def test_json_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "rows.json"
+    arguments = ["--rung", "hgemm_bcf", "--rung", "hgemm_naive", "--dtype", "fp16"]
+    assert run(["ladder", *SMALL, *arguments, "--json", str(target)]) == 0
+    rows = json.loads(target.read_text())["rows"]
+    assert [row["name"] for row in rows] == ["hgemm_naive", "hgemm_bcf"]
+    assert {row["dtype"] for row in rows} == {"fp16"}
+    assert "hgemm_bcf" in capsys.readouterr().out
+
+
+@needs_nvrtc
+def test_counts_for_another_chip_are_labelled(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ladder", "-m", "128", "-n", "256", "-k", "32", "--gpu", "a100"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "counting for NVIDIA A100 SXM 40GB (sm_80)" in said
+    assert "measured on sm_90; for sm_80 they are assumed" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rung", "hgemm_bfc"], "rung='hgemm_bfc' is not known; did you mean hgemm_bcf?"),
+        (["-k", "0"], "k=0 must be between 1 and 2147483647."),
+        (["-m", "-128"], "m=-128 must be between 1 and 2147483647."),
+        (["-m", "100"], "m=100 is not a multiple of 128, as hgemm_naive needs; the nearest "
+         "accepted value is 128."),
+        (["-n", "700", "--rung", "hgemm_bcf"], "n=700 is not a multiple of 128, as hgemm_bcf "
+         "needs; the nearest accepted value is 640."),
+        (["-k", "33"], "k=33 is not a multiple of 32, as hgemm_naive needs; the nearest accepted "
+         "value is 32."),
+        (["--dtype", "fp8"], "dtype='fp8' is not known; use one of bf16, fp16, fp32."),
+        (["--dtype", "fp32"], "dtype=fp32 is not for hgemm_naive; use bf16 or fp16."),
+        (["--gpu", "h20"], "gpu='h20' is not in the table; did you mean h200?"),
+        (["sgem"], "family='sgem' is not known; did you mean hgemm?"),
+        (["sgem", "--rung", "hgemm_bcf"], "family='sgem' is not known; did you mean hgemm?"),
+        (["--record", "times.jsonl"], "--record keeps times, and the emulator has none; it needs "
+         "a GPU."),
+    ],
+)  # fmt: skip
+def test_bad_input(
+    arguments: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["ladder", *EMULATED, *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"tilewright: {said}\n"
+    assert captured.out == ""
+
+
+def test_an_unknown_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ladder", "--engine", "cuda"]) == 2
+    assert "engine='cuda' is not known; use auto, gpu, emulator." in capsys.readouterr().err
+
+
+@pytest.mark.skipif(bool(gpus_found()), reason="there is a GPU here")
+def test_the_gpu_engine_without_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ladder", "--engine", "gpu"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("tilewright: no NVIDIA GPU was found")
+    assert "--engine emulator" in said
+    assert said.count("\n") == 1
+
+
+def test_without_nvrtc(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright import nvrtc
+    from tilewright.errors import ToolchainError
+
+    def missing() -> Any:
+        raise ToolchainError(f"NVRTC was not found; {nvrtc.INSTALL}")
+
+    monkeypatch.setattr(nvrtc, "_loaded", missing)
+    assert run(["ladder", *SMALL]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("tilewright: NVRTC was not found")
+    assert "tilewright[cu13]" in said
+
+
+def test_a_json_file_that_cannot_be_written_is_told_before_the_work(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.bench.ladder.climb", None)  # calling it would be a fault
+    assert run(["ladder", *EMULATED, "--json", "/nowhere/rows.json"]) == 2
+    assert "/nowhere/rows.json cannot be written" in capsys.readouterr().err
+
+
+def test_a_wrong_result_is_exit_code_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = Problem(128, 256, 64, BF16)
+    row = Row(
+        name="hgemm_bcf", family="hgemm", engine="emulator", arch="sm_90", dtype="bf16",
+        layout="nn", m=128, n=256, k=64, status="wrong", correct=False, rel_error=float("nan"),
+        reason="1 of 32768 checked elements are wrong",
+    )  # fmt: skip
+    monkeypatch.setattr(
+        "tilewright.bench.ladder.climb", lambda *args, **options: Ladder("test", problem, (row,))
+    )
+    assert run(["ladder", "--json", "-"]) == 1
+    captured = capsys.readouterr()
+    loaded = json.loads(captured.out, parse_constant=lambda word: pytest.fail(word))
+    assert loaded["rows"][0]["rel_error"] is None  # JSON has no NaN
+    assert "wrong" in captured.err
+    assert "1 of 32768 checked elements are wrong" in captured.err
+
+
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ladder", "--list", "--json", "-"]) == 0
+    loaded = document(capsys)
+    assert loaded["schema"] == "tilewright.ladder-list/1"
+    assert {"family": "hgemm", "name": "hgemm_naive"}.items() <= loaded["rows"][0].items()

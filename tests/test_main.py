@@ -1,0 +1,94 @@
+"""The command line as a whole: start-up, help, errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tilewright.__main__ import main, run
+
+
+def python(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+
+
+def test_help_starts_fast() -> None:
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = python("-m", "tilewright", "--help")
+        took.append(time.perf_counter() - start)
+        assert done.returncode == 0
+    assert "ladder" in done.stdout
+    assert min(took) < 0.3
+
+
+def test_help_imports_neither_torch_nor_the_driver() -> None:
+    code = (
+        "import sys\n"
+        "from tilewright.__main__ import run\n"
+        "assert run(['--help']) == 0\n"
+        "heavy = {'torch', 'triton', 'numpy', 'cuda', 'ml_dtypes'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, tilewright\n"
+        "heavy = {'torch', 'numpy', 'cuda', 'cyclopts', 'rich'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", ["ladder", "doctor", "cache"])
+def test_every_command_has_help_with_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    assert f"Example: tilewright {command}" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lader"], 'Did you mean "ladder"?'),
+        (["ladder", "--fo", "1"], "--fo"),
+        (["ladder", "-m", "many"], '"many"'),
+    ],
+)
+def test_bad_words_are_one_sentence(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_a_fault_of_ours_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object, **options: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("tilewright.bench.ladder.climb", broken)
+    assert run(["ladder"]) == 2
+    said = capsys.readouterr().err
+    assert "RuntimeError: boom" in said
+    assert "--debug" in said
+    with pytest.raises(RuntimeError, match="boom"):
+        main(["ladder", "--debug"])
+
+
+def test_version() -> None:
+    done = python("-m", "tilewright", "--version")
+    assert done.stdout.strip() == "0.1.0"

@@ -1,0 +1,138 @@
+"""The oracle accepts what hardware may do and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tilewright.dtypes import BF16, FP16, DType
+from tilewright.verify import judge, oracle, random_operands
+
+M, N = 96, 72
+pytest.importorskip("ml_dtypes", reason="bf16 arrays need ml_dtypes")
+
+
+def product(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
+    """fp32 sums of 16 products at a time, rounded once: what a kernel does."""
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for k in range(0, a.shape[1], 16):
+        total += a[:, k : k + 16].astype("f4") @ b[k : k + 16].astype("f4")
+    return total.astype(dtype.numpy())
+
+
+def truncated(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """As tensor cores sum: after each mma the fp32 result is cut towards zero."""
+    total = np.zeros((len(a), b.shape[1]), np.float64)
+    for k in range(0, a.shape[1], 16):
+        total = total + a[:, k : k + 16].astype("f8") @ b[k : k + 16].astype("f8")
+        raw = total.astype("f4")
+        over = np.abs(raw) > np.abs(total)
+        total = np.where(over, np.nextafter(raw, np.float32(0)), raw).astype("f8")
+    return total
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP16], ids=lambda d: d.name)
+@pytest.mark.parametrize("k", [16, 64, 256, 1024, 8192])
+def test_accepts_a_right_product(dtype: DType, k: int) -> None:
+    a, b = random_operands(M, N, k, dtype, seed=k)
+    verdict = judge(product(a, b, dtype), oracle(a, b, dtype))
+    assert verdict.correct
+    assert 0 < verdict.rel_error < 2 * dtype.unit_roundoff
+
+
+def test_accepts_truncating_sums_of_one_sign() -> None:
+    """All products positive: the truncations add up in one direction."""
+    a, b = (np.abs(x) for x in random_operands(M, N, 16384, BF16))
+    assert judge(truncated(a, b).astype(BF16.numpy()), oracle(a, b, BF16)).correct
+
+
+@pytest.fixture
+def right() -> tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    a, b = random_operands(M, N, 256, BF16, seed=3)
+    return a, b, product(a, b, BF16)
+
+
+Right = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+
+
+def test_an_unwritten_element_is_wrong(right: Right) -> None:
+    a, b, c = right
+    c[3, 5] = np.nan
+    verdict = judge(c, oracle(a, b, BF16))
+    assert not verdict.correct
+    assert verdict.message.startswith("1 of 6912 checked elements are wrong, first C[3, 5] = nan")
+    assert np.isnan(verdict.rel_error)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 0.0])
+def test_a_wrong_element_is_wrong(right: Right, value: float) -> None:
+    a, b, c = right
+    c[7, 1] = value
+    assert not judge(c, oracle(a, b, BF16)).correct
+
+
+def test_all_nan_is_wrong(right: Right) -> None:
+    a, b, c = right
+    c[:] = np.nan
+    assert not judge(c, oracle(a, b, BF16)).correct
+
+
+def test_zeros_are_wrong_for_small_data(right: Right) -> None:
+    a, b, _ = right
+    small = (a.astype("f4") * 1e-3).astype(BF16.numpy())
+    assert not judge(np.zeros((M, N), BF16.numpy()), oracle(small, b, BF16)).correct
+
+
+def test_a_dropped_k_is_wrong(right: Right) -> None:
+    a, b, _ = right
+    assert not judge(product(a[:, :-1], b[:-1], BF16), oracle(a, b, BF16)).correct
+
+
+def test_swapped_operands_are_wrong() -> None:
+    a, b = random_operands(64, 64, 64, BF16)
+    assert not judge(product(b, a, BF16), oracle(a, b, BF16)).correct
+
+
+def test_bf16_sums_are_wrong(right: Right) -> None:
+    a, b, _ = right
+    total = np.zeros((M, N), BF16.numpy())
+    for k in range(0, 256, 16):
+        part = a[:, k : k + 16].astype("f4") @ b[k : k + 16].astype("f4")
+        total = (total.astype("f4") + part).astype(BF16.numpy())
+    assert not judge(total, oracle(a, b, BF16)).correct
+
+
+def test_a_truncating_store_is_wrong(right: Right) -> None:
+    a, b, _ = right
+    exact = (a.astype("f4") @ b.astype("f4")).view(np.uint32) & np.uint32(0xFFFF0000)
+    assert not judge(exact.view("f4").astype(BF16.numpy()), oracle(a, b, BF16)).correct
+
+
+def test_subnormal_results_pass() -> None:
+    a, b = random_operands(M, N, 64, FP16, seed=9)
+    a, b = ((x.astype("f4") * 2**-10).astype(np.float16) for x in (a, b))
+    assert judge(product(a, b, FP16), oracle(a, b, FP16)).correct
+
+
+def test_a_large_product_is_checked_on_drawn_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.verify._ALL_ROWS_BELOW", 1e6)
+    a, b = random_operands(640, N, 64, BF16)
+    reference = oracle(a, b, BF16, seed=1)
+    assert len(reference.rows) <= 256
+    assert {0, 639} <= set(reference.rows.tolist())
+    c = product(a, b, BF16)
+    assert judge(c, reference).correct
+    c[639, 0] = np.nan
+    assert not judge(c, reference).correct
+
+
+def test_operands_are_normal_and_repeatable() -> None:
+    a, b = random_operands(128, 96, 64, FP16, seed=5)
+    again, _ = random_operands(128, 96, 64, FP16, seed=5)
+    assert (a == again).all()
+    assert a.shape == (128, 64)
+    assert b.shape == (64, 96)
+    assert abs(float(a.astype("f8").std()) - 1) < 0.05
