@@ -13,8 +13,9 @@ from tilewright.problem import Problem, nearest_multiple
 @pytest.mark.parametrize("extent", [0, -1, 2**31])
 def test_extents_out_of_range(axis: str, extent: int) -> None:
     extents = {"m": 128, "n": 256, "k": 64} | {axis: extent}
+    m, n, k = extents.values()
     with pytest.raises(InputError, match=rf"{axis}={extent} must be between 1 and 2147483647"):
-        Problem(**extents, dtype=BF16)
+        Problem(m, n, k, BF16)
 
 
 def test_sizes_do_not_wrap() -> None:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright import ladder
+    from tilewright.bench.ladder import climb as ladder
     from tilewright.engines.emulator import emulate
 
 __all__ = ["__version__", "emulate", "ladder"]

@@ -84,7 +84,10 @@ def test_each_candidate_gets_its_own_time_from_graph_replays() -> None:
     assert fast.ratio(slow) == pytest.approx(2.5)
     assert len(fast.us_samples) == SETTINGS.rounds
     assert clock.graph_launches > 0
-    assert fast.method == "graph replay, 5 interleaved rounds of 108 runs over 3 input sets"
+    assert fast.method == (
+        "graph replay, 5 interleaved rounds of 108 runs over 3 input sets, "
+        "each after 0.05 ms of its own runs"
+    )
 
 
 def test_a_round_is_long_enough_though_the_host_launches_slower_than_the_kernel_runs() -> None:
@@ -139,6 +142,13 @@ def test_a_time_that_is_none_raises(us: float) -> None:
     clock.elapsed_us = lambda start, end: us  # type: ignore[method-assign]
     with pytest.raises(EngineError, match="broken took"):
         protocol.measure([clock.candidate("broken")], clock, SETTINGS)
+
+
+def test_a_clock_that_stands_still_raises() -> None:
+    clock = FakeClock({"broken": 0.0})
+    clock.elapsed_us = lambda start, end: 5.0  # type: ignore[method-assign]
+    with pytest.raises(EngineError, match="the clock stands still"):
+        protocol.measure([Candidate("broken", lambda run: None)], clock, SETTINGS)
 
 
 def test_candidates_must_have_different_names() -> None:

@@ -17,15 +17,44 @@ from tilewright.problem import Problem
 EMULATED = ["--engine", "emulator"]
 SMALL = [*EMULATED, "-m", "128", "-n", "256", "-k", "64"]
 
-FIELDS = """
-name family engine arch dtype layout m n k status reason correct rel_error us tflops speedup rival
-instructions shared_wavefronts shared_wavefronts_ideal
-shared_wavefronts_ldmatrix shared_wavefronts_ideal_ldmatrix
-shared_wavefronts_cp_async shared_wavefronts_ideal_cp_async
-shared_wavefronts_ldst shared_wavefronts_ideal_ldst bank_conflicts
-global_sectors_load global_sectors_store global_sectors global_sectors_ideal
-registers spill_bytes shared_bytes blocks_per_sm intensity
-""".split()
+FIELDS = [
+    "name",
+    "family",
+    "engine",
+    "arch",
+    "dtype",
+    "layout",
+    "m",
+    "n",
+    "k",
+    "status",
+    "reason",
+    "correct",
+    "rel_error",
+    "us",
+    "tflops",
+    "speedup",
+    "rival",
+    "instructions",
+    "shared_wavefronts",
+    "shared_wavefronts_ideal",
+    "shared_wavefronts_ldmatrix",
+    "shared_wavefronts_ideal_ldmatrix",
+    "shared_wavefronts_cp_async",
+    "shared_wavefronts_ideal_cp_async",
+    "shared_wavefronts_ldst",
+    "shared_wavefronts_ideal_ldst",
+    "bank_conflicts",
+    "global_sectors_load",
+    "global_sectors_store",
+    "global_sectors",
+    "global_sectors_ideal",
+    "registers",
+    "spill_bytes",
+    "shared_bytes",
+    "blocks_per_sm",
+    "intensity",
+]
 
 needs_nvrtc = pytest.mark.usefixtures("compiler")
 

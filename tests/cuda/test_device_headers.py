@@ -46,7 +46,9 @@ def test_raster_is_the_models(tiles_m: int, tiles_n: int) -> None:
         [m, n, tiles_m, tiles_n],
         "int* m, int* n, int tiles_m, int tiles_n",
     )
-    assert list(zip(m, n, strict=True)) == [raster(id, tiles_m, tiles_n) for id in range(total)]
+    assert list(zip(m.tolist(), n.tolist(), strict=True)) == [
+        raster(id, tiles_m, tiles_n) for id in range(total)
+    ]
     assert len(set(zip(m.tolist(), n.tolist(), strict=True))) == total
 
 
@@ -114,8 +116,10 @@ def test_ldmatrix_feeds_mma(name: str) -> None:
 @pytest.mark.parametrize("name", ["bf16", "fp16"])
 def test_cvt_rounds_to_nearest_even_and_packs_low_first(name: str) -> None:
     dtype = np.dtype(ml_dtypes.bfloat16 if name == "bf16" else np.float16)
-    values = np.float32([1, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-11, 1 + 3 * 2**-11, -0.0, 1e-30, 0.1])
-    values = np.resize(values, 64).astype(np.float32)
+    ties = np.array(
+        [1, 1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-11, 1 + 3 * 2**-11, -0.0, 1e-30, 0.1], np.float32
+    )
+    values = np.resize(ties, 64)
     out = np.zeros(64, np.uint16)
     run(
         f"out[threadIdx.x] = ptx::cvt_rn_x2<{name}>(x[2 * threadIdx.x], x[2 * threadIdx.x + 1]);",

@@ -28,7 +28,8 @@ DEFAULT_ROUNDS = 11
 DEFAULT_ROUND_US = 12_000.0
 DEFAULT_WARMUP_US = 100_000.0
 _CALIBRATION_US = 2_000.0
-_LEAD_IN_US = 50.0  # of untimed runs before an interval: hides the latency of its first launch
+DEFAULT_LEAD_IN_US = 50.0
+_MOST_RUNS = 1 << 20  # in a calibration; launching one takes the host a microsecond at least
 _GRAPH_NODES = 2048  # runs in one graph; longer rounds replay it several times
 
 
@@ -61,6 +62,9 @@ class Candidate:
 class Settings:
     """`rounds` intervals of about `round_us` a candidate; `sets` input sets to walk over.
 
+    Each interval follows `lead_in_us` of untimed runs of the same candidate: a GPU at its power
+    cap takes that long to leave the clock of the candidate before for this one's own.
+
     Raises: InputError for values that measure nothing.
     """
 
@@ -68,6 +72,7 @@ class Settings:
     rounds: int = DEFAULT_ROUNDS
     round_us: float = DEFAULT_ROUND_US
     warmup_us: float = DEFAULT_WARMUP_US
+    lead_in_us: float = DEFAULT_LEAD_IN_US
 
     def __post_init__(self) -> None:
         for name in ("sets", "rounds"):
@@ -75,8 +80,9 @@ class Settings:
                 raise InputError(f"{name}={getattr(self, name)} must be at least 1.")
         if not 0 < self.round_us < math.inf:
             raise InputError(f"round_us={self.round_us} must be above 0.")
-        if not 0 <= self.warmup_us < math.inf:
-            raise InputError(f"warmup_us={self.warmup_us} must be 0 or above.")
+        for name in ("warmup_us", "lead_in_us"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name}={getattr(self, name)} must be 0 or above.")
 
 
 @dataclass(frozen=True)
@@ -180,9 +186,9 @@ class _Runner:
         sets = settings.sets
         # Whole walks over the sets, so that every round reads every set equally often.
         self.runs = sets * math.ceil(settings.round_us / run_us / sets)
-        self._lead_in = math.ceil(_LEAD_IN_US / run_us)
+        self._lead_in = math.ceil(settings.lead_in_us / run_us)
         self._graph: Replayable | None = None
-        self._replays = 1
+        self._replays = self._lead_in_replays = 1
         self._why_loop = "not capturable"
         if candidate.capturable:
             self._capture()
@@ -199,6 +205,11 @@ class _Runner:
                 return interval_us / runs
             if interval_us < _CALIBRATION_US:
                 runs *= 2
+            if runs > _MOST_RUNS:
+                raise EngineError(
+                    f"{runs // 2} runs of {self.name} took {interval_us} us, which no kernel can: "
+                    "its work is not between the marks, or the clock stands still."
+                )
 
     def _capture(self) -> None:
         """A graph of whole walks over the sets, and how often a round replays it."""
@@ -213,18 +224,22 @@ class _Runner:
         # Launched one by one, short runs wait for the host: the graph's own time counts.
         replay_us = self._interval(self._graph.replay)
         self._replays = math.ceil(self._settings.round_us / replay_us)
+        self._lead_in_replays = math.ceil(self._settings.lead_in_us / replay_us)
         self.runs = nodes * self._replays
 
     def timed_round(self) -> float:
         """Microseconds a run in one interval, behind a lead-in of the same work."""
-        self._loop(-self._lead_in, 0)
+        self._work(-self._lead_in, 0, self._lead_in_replays)
         return self._interval(self._round) / self.runs
 
     def _round(self) -> None:
+        self._work(0, self.runs, self._replays)
+
+    def _work(self, first: int, end: int, replays: int) -> None:
         if self._graph is None:
-            self._loop(0, self.runs)
+            self._loop(first, end)
         else:
-            for _ in range(self._replays):
+            for _ in range(replays):
                 self._graph.replay()
 
     def _loop(self, first: int, end: int) -> None:
@@ -248,7 +263,9 @@ class _Runner:
         """How the figure was made, for the record."""
         sets, rounds = self._settings.sets, self._settings.rounds
         how = "graph replay" if self._graph else f"stream loop ({self._why_loop})"
-        return f"{how}, {rounds} interleaved rounds of {self.runs} runs over {sets} input sets"
+        lead_in = f", each after {self._settings.lead_in_us / 1e3:g} ms of its own runs"
+        what = f"{rounds} interleaved rounds of {self.runs} runs over {sets} input sets"
+        return f"{how}, {what}{lead_in}"
 
 
 def noise_floor(first: Timing, again: Timing) -> float:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tilewright.verify import Oracle
 
 _MEMORY_SHARE = 0.8  # of the memory that is free, for all input sets together
+_LEAD_IN_US = 100_000.0  # at its power cap an H200 takes some tens of ms to change its clock
 _INPUTS = "normal(0, 1)"
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
@@ -161,7 +162,7 @@ def _rung(rung: Rung, arena: _Arena) -> _Contestant:
         engine.launch(launches[which % len(launches)])
 
     fields = identity(rung, engine, problem) | _residency(rung, engine, problem, launches[0])
-    return _Contestant(rung.name, enqueue, fields, record.source_hash(_code(rung.text)))
+    return _Contestant(rung.name, enqueue, fields, record.source_hash(code_of(rung.text)))
 
 
 def _residency(rung: Rung, engine: GpuEngine, problem: Problem, launch: Launch) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _residency(rung: Rung, engine: GpuEngine, problem: Problem, launch: Launch) 
     return resources(rung, problem, launch, known)
 
 
-def _code(text: str) -> str:
+def code_of(text: str) -> str:
     """The rung with the package's headers that it includes, each once: what the record hashes."""
     parts, todo, seen = [text], _INCLUDE.findall(text), set[str]()
     while todo:
@@ -197,7 +198,11 @@ def _race(arena: _Arena, contestants: Sequence[_Contestant], peers: Sequence[Pee
     """Times the contestants against each other; the first peer among them is the rival."""
     engine, sets = arena.engine, len(arena.c)
     candidates = [Candidate(contestant.name, contestant.enqueue) for contestant in contestants]
-    timed = measure(candidates, engine, Settings(sets=sets)) if candidates else []
+    timed = (
+        measure(candidates, engine, Settings(sets=sets, lead_in_us=_LEAD_IN_US))
+        if candidates
+        else []
+    )
     timings = {timing.name: timing for timing in timed}
 
     def sample() -> Telemetry:

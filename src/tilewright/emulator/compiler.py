@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import itemgetter
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.emulator import ops
-from tilewright.emulator.arrays import TYPES, Array, Mask, constant
+from tilewright.emulator.arrays import LANES, TYPES, Array, Mask, constant
 from tilewright.emulator.ir import (
     Address,
     Immediate,
@@ -24,9 +25,11 @@ from tilewright.emulator.ir import (
     Special,
     Symbol,
     Variable,
+    Vector,
 )
+from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
-from tilewright.errors import UnsupportedError
+from tilewright.emulator.specials import KNOWN
 
 Regs = list[Array]  # the register file of a machine: one array a slot, poison before a write
 Fetch = Callable[[Regs], Array]
@@ -36,8 +39,9 @@ PARAM_BASE = 0x1000_0000  # where .param space begins, for addresses taken with 
 SHARED_WINDOW = 1 << 40  # generic addresses of shared memory lie from here on
 DYNAMIC_ALIGN = 1024  # dynamic shared memory starts on the driver's largest alignment
 
-_BLOCKING = ("bar.sync", "barrier.sync", "barrier.cta.sync")
-_ENDING = ("bra", "ret", "exit", "trap")
+_BARRIER = re.compile(r"(?:bar(?:\.cta)?\.sync|barrier(?:\.cta)?\.sync(?:\.aligned)?)$")
+_BARRIERS = 16  # of a block, numbered from 0
+_ENDING = ("bra", "bra.uni", "ret", "ret.uni", "exit", "trap")
 
 
 @dataclass(slots=True)
@@ -50,6 +54,7 @@ class BasicBlock:
     end: Instruction | None = None
     target: int = -1  # basic block a branch goes to
     guard: Fetch | None = None
+    barrier: tuple[int, int | None] | None = None  # its number, and its count of threads if given
 
 
 @dataclass(slots=True)
@@ -64,7 +69,7 @@ class Program:
     specials: list[tuple[int, str]]
     shared_offsets: dict[str, int]
     static_shared_bytes: int
-    variables: list[Variable]  # of module scope, in global or constant space
+    variables: dict[str, Variable]  # in global or constant space
     variable_slots: list[tuple[int, str, int]]
 
 
@@ -74,13 +79,14 @@ class Compiler:
     def __init__(self, module: Module, kernel: Kernel) -> None:
         self.kernel = kernel
         self.at = 0  # the index of the instruction that is being built
-        self.types = {name: _storage(kind) for name, kind in kernel.registers.items()}
-        self.slot_of = {name: slot for slot, name in enumerate(kernel.registers)}
+        known = {name: kind for name, kind in kernel.registers.items() if kind in TYPES}
+        self.types = {name: _storage(kind) for name, kind in known.items()}
+        self.slot_of = {name: slot for slot, name in enumerate(known)}
         self.slots = len(self.slot_of)
         self.constants: dict[tuple[int, str], tuple[int, Array]] = {}
         self.specials: dict[str, int] = {}
         self.params = {param.name: PARAM_BASE + param.offset for param in kernel.params}
-        self.variables = {**module.variables, **kernel.variables}
+        self.variables = _used(kernel, {**module.variables, **kernel.variables})
         self.variable_slots: dict[tuple[str, int], int] = {}
         self.shared, self.static_shared_bytes = _shared_layout(self.variables)
 
@@ -91,14 +97,18 @@ class Compiler:
         dtype = TYPES[kind]
         match operand:
             case Register(name=name, negated=negated):
-                return _reader(self.slot_of[name], self.types[name], dtype, negated)
+                slot, stored = self._register(name, dtype)
+                if negated and dtype.kind != "b":
+                    raise ValueError(f"!{name} is not a predicate")
+                return _reader(slot, stored, dtype, negated)
             case Immediate():
-                return itemgetter(self._constant(_bits(operand, dtype), dtype))
+                return itemgetter(self._constant(bits(operand, dtype), dtype))
             case Special(name=name):
+                if name not in KNOWN:
+                    raise ValueError(f"the special register {name} is not modelled")
                 if name not in self.specials:
                     self.specials[name] = self._new_slot()
-                wide = np.dtype("u8") if name in ("%clock64", "%globaltimer") else np.dtype("u4")
-                return _reader(self.specials[name], wide, dtype, negated=False)
+                return _reader(self.specials[name], np.dtype("u4"), dtype, negated=False)
             case Symbol():
                 return self._symbol(operand, dtype)
         raise ValueError(f"{operand} is not a source")
@@ -107,9 +117,10 @@ class Compiler:
         """Writes a value of PTX type `kind`; a wider register is zero- or sign-extended."""
         if isinstance(operand, Sink):
             return lambda regs, value, mask: None
-        if not isinstance(operand, Register):
+        if not isinstance(operand, Register) or operand.negated:
             raise ValueError(f"{operand} is not a destination")
-        slot, stored, dtype = self.slot_of[operand.name], self.types[operand.name], TYPES[kind]
+        dtype = TYPES[kind]
+        slot, stored = self._register(operand.name, dtype)
         if stored == dtype:
 
             def put(regs: Regs, value: Array, mask: Mask) -> None:
@@ -124,6 +135,18 @@ class Compiler:
 
         return put_as
 
+    def _register(self, name: str, dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any]]:
+        """A register's slot and storage; it must be as wide as what is read or written."""
+        if name not in self.slot_of:
+            declared = self.kernel.registers.get(name)
+            is_what = f"a .{declared} register, not modelled" if declared else "not declared"
+            raise ValueError(f"{name} is {is_what}")
+        stored = self.types[name]
+        if (stored.kind == "b") != (dtype.kind == "b") or stored.itemsize < dtype.itemsize:
+            declared = self.kernel.registers[name]
+            raise ValueError(f"{name} is a .{declared} register, which does not hold this type")
+        return self.slot_of[name], stored
+
     def address(self, operand: Operand) -> Fetch:
         """The byte address of [base + offset], as int64."""
         if not isinstance(operand, Address):
@@ -133,9 +156,10 @@ class Compiler:
             return self.source(Symbol(base.name, base.offset + operand.offset), "s64")
         if isinstance(base, Immediate):
             return self.source(Immediate(base.value + operand.offset), "s64")
-        read = self.source(base, "s64" if self.types[base.name].itemsize == 8 else "u32")
-        offset = np.int64(operand.offset)
-        return lambda regs: read(regs).astype(np.int64) + offset
+        wide = base.name in self.types and self.types[base.name].itemsize == 8
+        read = self.source(base, "s64" if wide else "u32")
+        offset = constant(operand.offset, np.dtype(np.int64))
+        return lambda regs: read(regs).astype(np.int64, copy=False) + offset
 
     def _symbol(self, symbol: Symbol, dtype: np.dtype[Any]) -> Fetch:
         if symbol.name in self.params:
@@ -144,6 +168,8 @@ class Compiler:
         if symbol.name in self.shared:
             where = self.shared[symbol.name] + symbol.offset
             return itemgetter(self._constant(where, dtype))
+        if symbol.name not in self.variables:
+            raise ValueError(f"{symbol.name} is not declared")
         variable = self.variables[symbol.name]
         if variable.space not in ("global", "const"):
             raise ValueError(f"{symbol.name} lies in .{variable.space}, which is not modelled")
@@ -169,6 +195,8 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
     Raises: UnsupportedError for the first instruction that is not modelled.
     Cost: about 10 µs an instruction.
     """
+    if kernel.problem is not None:
+        raise kernel.problem
     ops.load()
     compiler = Compiler(module, kernel)
     blocks = [BasicBlock(first, last) for first, last in _cut(kernel)]
@@ -184,13 +212,13 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         [(slot, name) for name, slot in compiler.specials.items()],
         compiler.shared,
         compiler.static_shared_bytes,
-        [v for v in compiler.variables.values() if v.space in ("global", "const")],
+        {v.name: v for v in compiler.variables.values() if v.space in ("global", "const")},
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
     )
 
 
 def is_barrier(instruction: Instruction) -> bool:
-    return instruction.opcode.startswith(_BLOCKING)
+    return _BARRIER.match(instruction.opcode) is not None
 
 
 def _cut(kernel: Kernel) -> list[tuple[int, int]]:
@@ -199,39 +227,52 @@ def _cut(kernel: Kernel) -> list[tuple[int, int]]:
     for at, instruction in enumerate(kernel.instructions):
         if is_barrier(instruction):
             edges |= {at, at + 1}
-        elif instruction.mnemonic in _ENDING:
+        elif instruction.opcode in _ENDING:
             edges.add(at + 1)
     ordered = sorted(edges)
     return list(pairwise(ordered))
 
 
 def _fill(compiler: Compiler, block: BasicBlock, starts: dict[int, int]) -> None:
-    kernel = compiler.kernel
     for at in range(block.first, block.last):
-        compiler.at, instruction = at, kernel.instructions[at]
-        if not (is_barrier(instruction) or instruction.mnemonic in _ENDING):
-            block.steps.append(_guarded(compiler, instruction))
-            continue
-        block.end = instruction
-        if instruction.guard is not None:
-            block.guard = compiler.source(instruction.guard, "pred")
-        if instruction.mnemonic == "bra":
-            target = instruction.operands[0]
-            if not isinstance(target, Symbol) or target.name not in kernel.labels:
-                raise unsupported(instruction, "its target is not a label of this kernel")
-            at = kernel.labels[target.name]
-            block.target = starts.get(at, len(starts))
-        elif is_barrier(instruction):
-            _check_barrier(instruction)
+        compiler.at, instruction = at, compiler.kernel.instructions[at]
+        try:
+            if is_barrier(instruction):
+                block.barrier = _barrier(instruction)
+            elif instruction.opcode in ("bra", "bra.uni"):
+                block.target = _target(compiler.kernel, instruction, starts)
+            elif instruction.opcode not in _ENDING:
+                block.steps.append(_guarded(compiler, instruction))
+                continue
+            elif instruction.operands:
+                raise ValueError(f"{instruction.opcode} takes none")
+            block.end = instruction
+            if instruction.guard is not None:
+                block.guard = compiler.source(instruction.guard, "pred")
+        except ValueError as error:
+            raise unsupported(instruction, f"its operands are not understood: {error}") from error
 
 
-def _check_barrier(instruction: Instruction) -> None:
-    known = {"bar.sync", "barrier.sync", "barrier.sync.aligned", "barrier.cta.sync.aligned"}
-    known.add("barrier.cta.sync")
-    if instruction.opcode not in known:
-        raise unsupported(instruction, "the emulator does not model this barrier")
-    if not all(isinstance(operand, Immediate) for operand in instruction.operands):
-        raise unsupported(instruction, "a barrier number must be a constant here")
+def _target(kernel: Kernel, instruction: Instruction, starts: dict[int, int]) -> int:
+    """The basic block that a branch goes to; the one past the last is the kernel's end."""
+    target = instruction.operands[0] if len(instruction.operands) == 1 else None
+    if not isinstance(target, Symbol) or target.name not in kernel.labels:
+        raise ValueError("its target is not a label of this kernel")
+    return starts.get(kernel.labels[target.name], len(starts))
+
+
+def _barrier(instruction: Instruction) -> tuple[int, int | None]:
+    """The number of a barrier and how many threads it waits for (None = all of the block)."""
+    values = [o.value for o in instruction.operands if isinstance(o, Immediate)]
+    if len(values) != len(instruction.operands) or len(values) not in (1, 2):
+        raise ValueError("a barrier takes a constant number and perhaps a constant count")
+    if not 0 <= values[0] < _BARRIERS:
+        raise ValueError(f"barrier {values[0]} must be 0 to {_BARRIERS - 1}")
+    if len(values) == 1:
+        return values[0], None
+    if values[1] <= 0 or values[1] % LANES:
+        raise ValueError(f"the count {values[1]} must be a multiple of {LANES}")
+    return values[0], values[1]
 
 
 def _guarded(compiler: Compiler, instruction: Instruction) -> Step:
@@ -253,12 +294,25 @@ def _guarded(compiler: Compiler, instruction: Instruction) -> Step:
     return run
 
 
+def _used(kernel: Kernel, variables: dict[str, Variable]) -> dict[str, Variable]:
+    """The variables that the kernel names: other kernels' shared memory is not allotted."""
+    named = {name for instruction in kernel.instructions for name in _names(instruction.operands)}
+    return {name: variable for name, variable in variables.items() if name in named}
+
+
+def _names(operands: tuple[Operand, ...]) -> Iterator[str]:
+    for operand in operands:
+        match operand:
+            case Symbol(name=name) | Address(base=Symbol(name=name)):
+                yield name
+            case Vector(items=items):
+                yield from _names(items)
+
+
 def _storage(kind: str) -> np.dtype[Any]:
     """Registers hold bits, but for floats and predicates, which are read as such most often."""
     if kind in ("pred", "f32", "f64"):
         return TYPES[kind]
-    if kind not in TYPES:
-        raise UnsupportedError(f".reg .{kind} is not modelled.")
     return np.dtype(f"u{TYPES[kind].itemsize}")
 
 
@@ -276,15 +330,6 @@ def _shared_layout(variables: dict[str, Variable]) -> tuple[dict[str, int], int]
         end = -(-end // DYNAMIC_ALIGN) * DYNAMIC_ALIGN
     offsets.update(dict.fromkeys(dynamic, end))
     return offsets, end
-
-
-def _bits(immediate: Immediate, dtype: np.dtype[Any]) -> int:
-    """The bits of a literal in this type; a float literal may be read as another width."""
-    width = immediate.float_bytes
-    if not width or dtype.kind != "f" or dtype.itemsize == width:
-        return immediate.value
-    raw = np.frombuffer(immediate.value.to_bytes(width, "little"), f"f{width}").astype(dtype)
-    return int.from_bytes(raw.tobytes(), "little")
 
 
 def _reader(slot: int, stored: np.dtype[Any], wanted: np.dtype[Any], negated: bool) -> Fetch:

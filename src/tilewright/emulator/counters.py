@@ -20,6 +20,8 @@ from tilewright.model.banks import Cost
 
 INACTIVE = -(1 << 62)
 _LINE = 128
+_KEEP_PATTERNS = 1024  # of whole chunks, up to 128 KiB each; scattered accesses never repeat
+_KEEP_ROWS = 65536
 
 Price = Callable[..., Cost]  # of one or two rows of lane addresses
 
@@ -75,6 +77,8 @@ class Counters:
         key = (price, width, packed.tobytes())
         pattern = self._patterns.get(key)
         if pattern is None:
+            if len(self._patterns) >= _KEEP_PATTERNS:
+                self._patterns.clear()
             pattern = self._patterns[key] = self._price(price, width, packed, rows[0].shape[-1])
         self.tallies.setdefault(at, Tally()).add(pattern, weight)
 
@@ -87,6 +91,8 @@ class Counters:
             key = (price, width, row)
             cost = self._rows.get(key)
             if cost is None:
+                if len(self._rows) >= _KEEP_ROWS:
+                    self._rows.clear()
                 cost = self._rows[key] = _price_row(price, width, row, lanes)
             total.add(cost, times)
         return total

@@ -33,18 +33,27 @@ class Finding:
 class Findings:
     """Collects findings; further occurrences of the same kind at the same instruction count up."""
 
-    def __init__(self, instructions: list[Instruction], memory: GlobalMemory) -> None:
+    def __init__(self, instructions: list[Instruction]) -> None:
         self._instructions = instructions
-        self._memory = memory
         self._first: dict[tuple[str, int], Finding] = {}
         self._more: dict[tuple[str, int], int] = {}
         self.first_block = 0  # of the chunk that runs
 
     def lanes(
-        self, kind: str, at: int, what: str, address: Array, bad: Array, is_global: bool
+        self,
+        kind: str,
+        at: int,
+        what: str,
+        address: Array,
+        bad: Array,
+        blocks: int,
+        memory: GlobalMemory | None,
     ) -> None:
-        """Reports the lanes of [b, W, lanes] where `bad` holds."""
-        count = int(bad.sum())
+        """Reports the lanes of [b, W, lanes] where `bad` holds; b = 1 stands for `blocks`.
+
+        `memory` names the array that a global address belongs to.
+        """
+        count = int(bad.sum()) * (blocks // bad.shape[0])
         if not count:
             return
         key = (kind, at)
@@ -64,7 +73,7 @@ class Findings:
             warp,
             lane,
             where,
-            self._memory.owner_name(where) if is_global else None,
+            memory.owner_name(where) if memory is not None else None,
         )
 
     def add(self, finding: Finding, at: int) -> None:

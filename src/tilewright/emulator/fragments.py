@@ -14,7 +14,8 @@ import numpy as np
 from tilewright.emulator.arrays import Array
 from tilewright.emulator.numeric import bf16_value
 
-_KEEP = 4096  # entries; a kernel has a few dozen accumulators alive
+_KEEP = 256  # accumulators; a kernel has up to 64 alive, each 512 bytes a warp
+_KEEP_OPERANDS = 64
 
 
 class Fragments:
@@ -23,7 +24,7 @@ class Fragments:
     def __init__(self, full: tuple[int, int, int]) -> None:
         self.full = full
         self.count = full[0] * full[1]
-        self._operands: dict[tuple[int, ...], tuple[Sequence[Array], Array]] = {}
+        self._operands: dict[tuple[object, ...], tuple[Sequence[Array], Array]] = {}
         self._accumulators: dict[int, tuple[Sequence[Array], Array]] = {}
 
     def a(self, regs: Sequence[Array], kind: str) -> Array:
@@ -33,7 +34,7 @@ class Fragments:
             corners = halves.reshape(2, 2, self.count, 8, 8).transpose(2, 1, 3, 0, 4)
             return _values(corners, kind).reshape(self.count, 16, 16)
 
-        return self._cached(regs, unpack)
+        return self._cached(regs, kind, unpack)
 
     def b(self, regs: Sequence[Array], kind: str) -> Array:
         """B[n, 16, 8] of m16n8k16: register k_half holds its half transposed, [n, k]."""
@@ -42,7 +43,7 @@ class Fragments:
             corners = halves.reshape(2, self.count, 8, 8).transpose(1, 0, 3, 2)
             return _values(corners, kind).reshape(self.count, 16, 8)
 
-        return self._cached(regs, unpack)
+        return self._cached(regs, kind, unpack)
 
     def multiply_add(self, a: Array, b: Array, c: Sequence[Array]) -> list[Array]:
         """The four registers of a·b + c, in fp32."""
@@ -50,8 +51,8 @@ class Fragments:
         product += self._matrix(c)
         lanes = product.reshape(*self.full[:2], 2, self.full[2], 2)
         regs = [lanes[:, :, half, :, low] for half in (0, 1) for low in (0, 1)]
-        if len(self._accumulators) >= _KEEP:
-            self._accumulators.clear()
+        if len(self._accumulators) >= _KEEP:  # the oldest ones went elsewhere than to an mma
+            del self._accumulators[next(iter(self._accumulators))]
         self._accumulators[id(regs[0])] = (regs, product)
         return regs
 
@@ -64,13 +65,13 @@ class Fragments:
             matrix[:, :, i // 2, :, i % 2] = reg
         return matrix.reshape(self.count, 16, 8)
 
-    def _cached(self, regs: Sequence[Array], unpack: Callable[[Array], Array]) -> Array:
-        key = tuple(map(id, regs))  # the entry keeps the arrays alive, so ids stay theirs
+    def _cached(self, regs: Sequence[Array], kind: str, unpack: Callable[[Array], Array]) -> Array:
+        key = (kind, *map(id, regs))  # the entry keeps the arrays alive, so ids stay theirs
         known = self._operands.get(key)
         if known is None:
             full = [np.broadcast_to(reg, self.full) for reg in regs]
             halves = np.stack(full).view(np.uint16)
-            if len(self._operands) >= 64:
+            if len(self._operands) >= _KEEP_OPERANDS:
                 self._operands.clear()
             known = self._operands[key] = (regs, unpack(halves))
         return known[1]

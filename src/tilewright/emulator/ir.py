@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tilewright.errors import UnsupportedError
+
 TYPE_BYTES: dict[str, int] = {
     **dict.fromkeys(("b8", "u8", "s8"), 1),
     **dict.fromkeys(("b16", "u16", "s16", "f16", "bf16"), 2),
@@ -129,6 +131,9 @@ class Kernel:
     instructions: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)  # name → index into instructions
     variables: dict[str, Variable] = field(default_factory=dict)
+    required_threads: tuple[int, int, int] | None = None  # .reqntid
+    most_threads: int | None = None  # the product of .maxntid
+    problem: UnsupportedError | None = None  # the first thing in it that was not understood
 
 
 @dataclass(slots=True)

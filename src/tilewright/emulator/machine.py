@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tilewright.emulator.arrays import LANES, POISON, Array
+from tilewright.emulator.arrays import LANES, POISON, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
-from tilewright.emulator.compiler import BasicBlock, Program, is_barrier
+from tilewright.emulator.compiler import BasicBlock, Program
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.findings import Finding, Findings
 from tilewright.emulator.fragments import Fragments
-from tilewright.emulator.ir import Immediate
 from tilewright.emulator.memory import GlobalMemory, SharedMemory
-from tilewright.errors import UnsupportedError
+from tilewright.emulator.specials import special
 from tilewright.launch import Dim3
+
+PARAM_TAIL = 16  # poison behind the parameters, as wide as the widest load
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Machine:
             self.blocks, self.warps, program.static_shared_bytes + shape.shared_bytes
         )
         self.memory, self.findings, self.counters = trace.memory, trace.findings, trace.counters
-        self.params = np.frombuffer(shape.params.ljust(16, b"\0"), np.uint8)
+        self.params = np.frombuffer(shape.params + bytes([POISON]) * PARAM_TAIL, np.uint8)
         self.copies = AsyncGroups()
         self.fragments = Fragments(self.full)
         self.regs = self._registers(ids)
@@ -92,8 +93,8 @@ class Machine:
         for slot, name in program.specials:
             regs[slot] = special(name, self.shape, ids, self.shared.nbytes)
         for slot, name, offset in program.variable_slots:
-            address = next(a.base for a in self.memory.allocations if a.name == name)
-            regs[slot] = np.full((1, 1, 1), address + offset, np.uint64)
+            address = self.memory.variable(program.variables[name]) + offset
+            regs[slot] = np.full((1, 1, 1), address % (1 << 64), np.uint64)
         return regs
 
     # --- scheduling ---------------------------------------------------------------------
@@ -116,10 +117,8 @@ class Machine:
             self._exit(lanes)
             return
         block = self.program.blocks[number]
-        if block.end is not None and is_barrier(block.end):
-            there = self.parked.get(number)
-            self.parked[number] = lanes if there is None else there | lanes
-            self._release()
+        if block.barrier is not None:
+            self._park(number, block, lanes)
             return
         mask = None if lanes is self.everyone or lanes.all() else lanes
         self._issued(number, lanes)
@@ -133,7 +132,7 @@ class Machine:
             else:
                 self._exit(taken)
                 if block.end.mnemonic == "trap":
-                    self._trap(block, taken)
+                    self._trap(number, taken)
 
     def _split(self, block: BasicBlock, lanes: Array) -> tuple[Array, Array]:
         """The lanes that do what the block's end says, and those that go on behind it."""
@@ -164,29 +163,73 @@ class Machine:
         self.exited = self.exited | lanes
         self._release()  # who waits at a barrier no longer waits for these
 
-    def _release(self) -> None:
-        """Lets the blocks go on whose barrier is complete."""
-        alive = (~self.exited).sum((1, 2))
-        for number, waiting in list(self.parked.items()):
-            arrived = waiting.sum((1, 2))
-            go = waiting & ((arrived >= self._needed(number, alive)) & (arrived > 0))[:, None, None]
-            if not go.any():
-                continue
-            self._issued(number, go)
-            left = waiting & ~go
-            del self.parked[number]
-            if left.any():
-                self.parked[number] = left
-            self._put(number + 1, self.everyone if go.all() else go)
+    # --- barriers -----------------------------------------------------------------------
 
-    def _needed(self, number: int, alive: Array) -> Array | int:
-        """Lanes of each block that the barrier waits for: its own count, or all that live."""
-        end = self.program.blocks[number].end
-        if end is not None and len(end.operands) > 1 and isinstance(end.operands[1], Immediate):
-            return end.operands[1].value
-        return alive
+    def _park(self, number: int, block: BasicBlock, lanes: Array) -> None:
+        """Lets lanes wait in a barrier; those whose guard is false go on."""
+        waiting, rest = self._split(block, lanes)
+        self._put(number + 1, rest)
+        if waiting.any():
+            there = self.parked.get(number)
+            self.parked[number] = waiting if there is None else there | waiting
+            self._release()
+
+    def _release(self) -> None:
+        """Lets the blocks go on whose barrier is complete.
+
+        Warps meet at the barrier's number, also when they wait in different instructions.
+        """
+        meetings: dict[int, list[int]] = {}
+        for number in self.parked:
+            meetings.setdefault(self._barrier(number)[0], []).append(number)
+        for numbers in meetings.values():
+            complete = self._complete(numbers)
+            if complete.any():
+                for number in numbers:
+                    self._leave(number, complete)
+
+    def _leave(self, number: int, complete: Array) -> None:
+        waiting = self.parked.pop(number)
+        go = waiting & complete[:, None, None]
+        if go.any():
+            self._issued(number, go)
+            self._put(number + 1, self.everyone if go.all() else go)
+        if (left := waiting & ~go).any():
+            self.parked[number] = left
+
+    def _complete(self, numbers: list[int]) -> Array:
+        """The blocks in which the barrier that these basic blocks name has all it waits for.
+
+        A warp arrives once all its lanes that live are there, and then counts as 32 threads.
+        """
+        waiting: Array = np.logical_or.reduce([self.parked[number] for number in numbers])
+        arrived: Array = np.logical_and.reduce(waiting | self.exited, axis=2)
+        warps: Array = np.logical_or.reduce(waiting, axis=2)
+        counts = [count for _, count in map(self._barrier, numbers) if count is not None]
+        enough: Array = np.logical_and.reduce(arrived, axis=1)
+        if counts:
+            enough = LANES * (arrived & warps).sum(1) >= max(counts)
+        complete: Array = enough & np.logical_or.reduce(warps, axis=1)
+        return complete
+
+    def _barrier(self, number: int) -> tuple[int, int | None]:
+        barrier = self.program.blocks[number].barrier
+        assert barrier is not None  # only barriers park
+        return barrier
 
     # --- faults -------------------------------------------------------------------------
+
+    def check_params(self, at: int, offset: Array, width: int, mask: Mask) -> Array:
+        """Reports loads that leave .param space and sends them to the poison behind it."""
+        end = self.params.size - PARAM_TAIL
+        bad: Array = (offset < 0) | (offset > end - width)
+        if not bad.any():
+            return offset
+        on = np.broadcast_to(bad if mask is None else bad & mask, self.full)
+        what = f"{width} bytes of parameters beyond their end"
+        where = np.broadcast_to(offset, self.full)
+        self.findings.lanes("out-of-bounds", at, what, where, on, self.blocks, None)
+        return np.where(bad, end, offset)
 
     def _deadlock(self) -> None:
         self.trace.completed = False
@@ -196,8 +239,8 @@ class Machine:
             waits = f"{int(lanes[block].sum())} lanes wait here for {elsewhere} that wait elsewhere"
             self._fault("deadlock", number, waits, block, warp, lane)
 
-    def _trap(self, block: BasicBlock, lanes: Array) -> None:
-        number = self.program.blocks.index(block)
+    def _trap(self, number: int, lanes: Array) -> None:
+        self.trace.completed = False
         first = [int(i) for i in np.argwhere(lanes)[0]]
         self._fault("trap", number, "the kernel executed a trap", *first)
 
@@ -208,36 +251,3 @@ class Machine:
         message = f"{kind} at {end.text!r}: {what} (block {block}, warp {warp}, lane {lane})"
         finding = Finding(kind, message, end.place.file, end.place.line, block, warp, lane)
         self.findings.add(finding, self.program.blocks[number].last - 1)
-
-
-def special(name: str, shape: Shape, ids: Array, shared_bytes: int) -> Array:
-    """The value of a special register in every lane that it depends on."""
-    thread = np.arange(shape.warps * LANES, dtype=np.uint32).reshape(1, shape.warps, LANES)
-    block = ids.astype(np.uint32).reshape(-1, 1, 1)
-    if "." in name:
-        register, axis = name[1:].split(".")
-        at = "xyz".index(axis)
-        extents, linear = {
-            "tid": (shape.block, thread),
-            "ntid": (shape.block, None),
-            "ctaid": (shape.grid, block),
-            "nctaid": (shape.grid, None),
-        }.get(register, (None, None))
-        if extents is not None:
-            if linear is None:
-                return np.full((1, 1, 1), extents[at], np.uint32)
-            below = int(np.prod(extents[:at], dtype=np.int64))
-            return linear // np.uint32(below) % np.uint32(extents[at])
-    lane = (thread & np.uint32(31))[:, :1]
-    values = {
-        "%laneid": lane,
-        "%warpid": thread[..., :1] >> np.uint32(5),
-        "%nwarpid": np.full((1, 1, 1), shape.warps, np.uint32),
-        "%lanemask_eq": np.uint32(1) << lane,
-        "%lanemask_lt": (np.uint32(1) << lane) - np.uint32(1),
-        "%dynamic_smem_size": np.full((1, 1, 1), shape.shared_bytes, np.uint32),
-        "%total_smem_size": np.full((1, 1, 1), shared_bytes, np.uint32),
-    }
-    if name not in values:
-        raise UnsupportedError(f"the special register {name} is not modelled.")
-    return values[name]

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.emulator.arrays import BY_WIDTH, LANES, POISON, Array, Mask
+from tilewright.emulator.arrays import BY_WIDTH, LANES, POISON, Array, Mask, join
 
 if TYPE_CHECKING:
     from tilewright.emulator.findings import Findings
+    from tilewright.emulator.ir import Variable
 
 GLOBAL_BASE = 0x7F00_0000_0000
 _SPACING = 1 << 36  # between allocations: an overrun never reaches a neighbour
+_KEEP = 4096  # address patterns of shared memory found good; a kernel repeats a few dozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,14 @@ class SharedMemory:
             key = (width, lanes, address.tobytes())
             if (known := self._checked.get(key)) is not None:
                 return known
-        outside = (address < 0) | (address + width > self.nbytes)
+        outside = (address < 0) | (address > self.nbytes - width)
         misaligned = (address & (width - 1)) != 0
         access = Access(address, mask, width)
         if outside.any() or misaligned.any():
-            return _drop(findings, at, access, outside, misaligned, "shared")
+            return _drop(findings, at, access, outside, misaligned, self.blocks)
         if key is not None:
+            if len(self._checked) >= _KEEP:
+                self._checked.clear()
             self._checked[key] = access
         return access
 
@@ -104,7 +108,7 @@ class Allocation:
     by_width: dict[int, Array] = field(init=False)
 
     def __post_init__(self) -> None:
-        raw = self.array.reshape(-1).view(np.uint8)
+        raw = np.asarray(self.array).reshape(-1).view(np.uint8)
         self.nbytes = raw.size
         self.by_width = {
             width: raw[: raw.size // width * width].view(dtype) for width, dtype in BY_WIDTH.items()
@@ -116,6 +120,7 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
+        self._variables: dict[int, tuple[Variable, int]] = {}  # by identity: names repeat
 
     def allocate(self, array: Array, name: str = "") -> int:
         """The address of a C-contiguous array, 256-byte aligned; the same array has one address."""
@@ -126,6 +131,15 @@ class GlobalMemory:
         self.allocations.append(Allocation(base, array, name or f"array {len(self.allocations)}"))
         return base
 
+    def variable(self, variable: Variable) -> int:
+        """The address of a variable of a module; it keeps its value from launch to launch."""
+        if id(variable) not in self._variables:
+            content = np.zeros(max(variable.nbytes, 1), np.uint8)
+            if variable.data is not None:
+                content[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
+            self._variables[id(variable)] = variable, self.allocate(content, variable.name)
+        return self._variables[id(variable)][1]
+
     def access(
         self,
         findings: Findings,
@@ -134,18 +148,24 @@ class GlobalMemory:
         mask: Mask,
         width: int,
         full: tuple[int, int, int],
+        span: Array | None = None,
     ) -> Access:
-        """Checks an access of the lanes `full`: one outside every array is reported and off."""
+        """Checks an access of the lanes `full`: one outside every array is reported and off.
+
+        `span` holds the bytes that each lane touches where they are fewer than the width.
+        """
         address, mask = _shape(address, mask, full[0], full[1])
         access = Access(address, mask, width)
         if self._within_one(address, width) is not None and not (address & (width - 1)).any():
             return access
-        outside = self._owner(address, width) < 0
+        outside = self._owner(address, width if span is None else span) < 0
         misaligned = (address & (width - 1)) != 0
         on = True if mask is None else mask
         if not ((outside | misaligned) & on).any():
             return access
-        return _drop(findings, at, access, outside, misaligned, "global")
+        if outside.shape != address.shape:  # a span may differ between blocks
+            access = Access(np.broadcast_to(address, outside.shape), mask, width)
+        return _drop(findings, at, access, outside, misaligned, full[0], self)
 
     def load(self, access: Access) -> Array:
         """Elements [b, W, 32] of the access's width; poison in lanes that are off."""
@@ -158,6 +178,18 @@ class GlobalMemory:
             index = (access.address[lanes] - allocation.base) // access.width
             values[lanes] = allocation.by_width[access.width][index]
         return values
+
+    def load_parts(self, access: Access, span: Array) -> Array:
+        """Like `load`, but a lane reads only its first `span` bytes, and the rest are zeros."""
+        parts = []
+        for byte in range(access.width):
+            on: Array = span > byte
+            active = on if access.active is None else on & access.active
+            shape = np.broadcast_shapes(access.address.shape, active.shape)
+            address = np.broadcast_to(access.address + byte, shape)
+            part = self.load(Access(address, np.broadcast_to(active, shape), 1))
+            parts.append(np.where(on, part, np.uint8(0)))
+        return join(parts, access.width)
 
     def store(self, access: Access, values: Array) -> None:
         shape = np.broadcast_shapes(access.address.shape, values.shape)
@@ -186,7 +218,7 @@ class GlobalMemory:
         one = self.allocations[number]
         return one if high + width <= one.base + one.nbytes else None
 
-    def _owner(self, address: Array, width: int) -> Array:
+    def _owner(self, address: Array, width: int | Array) -> Array:
         """The number of the allocation that holds each access, −1 for none."""
         number = (address - GLOBAL_BASE) // _SPACING
         known = (number >= 0) & (number < len(self.allocations))
@@ -215,20 +247,26 @@ def _shape(address: Array, mask: Mask, blocks: int, warps: int) -> tuple[Array, 
 
 
 def _drop(
-    findings: Findings, at: int, access: Access, outside: Array, misaligned: Array, space: str
+    findings: Findings,
+    at: int,
+    access: Access,
+    outside: Array,
+    misaligned: Array,
+    blocks: int,
+    memory: GlobalMemory | None = None,
 ) -> Access:
+    """Reports the lanes that are off and leaves the others; `memory` is None for shared memory."""
     on = np.ones(access.address.shape, bool) if access.active is None else access.active
-    what = f"{access.width} bytes of {space} memory"
-    is_global = space == "global"
+    what = f"{access.width} bytes of {'global' if memory else 'shared'} memory"
     for kind, why, bad in (
-        ("out-of-bounds", "outside every array" if is_global else "beyond its end", outside),
+        ("out-of-bounds", "outside every array" if memory else "beyond its end", outside),
         (
             "misaligned",
             f"at an address that is no multiple of {access.width}",
             misaligned & ~outside,
         ),
     ):
-        findings.lanes(kind, at, f"{what} {why}", access.address, bad & on, is_global)
+        findings.lanes(kind, at, f"{what} {why}", access.address, bad & on, blocks, memory)
     return Access(access.address, on & ~outside & ~misaligned, access.width)
 
 

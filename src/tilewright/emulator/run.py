@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilewright.emulator.arrays import LANES, POISON
+from tilewright.emulator.arrays import LANES
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.machine import Machine, Shape, Trace
@@ -26,13 +26,7 @@ def run(
     The arrays in `memory` are changed in place. Findings never raise and the run goes on.
     Cost: a few ms a K step of a tiled GEMM for up to 16,384 lanes at a time.
     """
-    for variable in program.variables:
-        if all(known.name != variable.name for known in memory.allocations):
-            content = np.full(max(variable.nbytes, 1), POISON, np.uint8)
-            if variable.data is not None:
-                content[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
-            memory.allocate(content, variable.name)
-    trace = Trace(memory, Findings(program.kernel.instructions, memory))
+    trace = Trace(memory, Findings(program.kernel.instructions))
     size = max(1, CHUNK_LANES // (shape.warps * LANES))
     for first in range(0, shape.blocks, size):
         ids = np.arange(first, min(first + size, shape.blocks), dtype=np.int64)

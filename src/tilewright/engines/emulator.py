@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tilewright.emulator.arguments import argument_bytes, pack
 from tilewright.emulator.arrays import POISON
 from tilewright.emulator.compiler import Program, compile_kernel
 from tilewright.emulator.machine import Shape
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.run import Progress, run
-from tilewright.errors import InputError
-from tilewright.gpus import Gpu
-from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Launch, dim3
+from tilewright.emulator.statements import without_comments
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.gpus import GPUS, Gpu
+from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, Launch, dim3
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ir import Kernel, Module, Parameter
+    from tilewright.emulator.ir import Kernel, Module
     from tilewright.emulator.report import Report
     from tilewright.engines.base import Buffer
+
+MOST_THREADS = 1024  # of a block
 
 
 class EmulatorBuffer:
@@ -51,6 +57,7 @@ class EmulatorEngine:
         self.title = f"PTX emulator, counting for {gpu.title} ({gpu.arch})"
         self.progress = progress
         self._memory = GlobalMemory()
+        self._modules: dict[str, Module] = {}
         self._programs: dict[tuple[str, str], Program] = {}
 
     def upload(self, array: npt.NDArray[Any]) -> EmulatorBuffer:
@@ -71,13 +78,20 @@ class EmulatorEngine:
 
     def launch(self, launch: Launch) -> Report:
         """Runs every block; raises EmulatorError for what is not modelled."""
-        key = (launch.artifact.key, launch.kernel)
-        if key not in self._programs:
-            module = parse(launch.artifact.ptx)
-            self._programs[key] = compile_kernel(module, _kernel(module, launch.kernel))
-        program = self._programs[key]
+        if launch.cluster != (1, 1, 1):
+            raise UnsupportedError(f"cluster={launch.cluster}: the emulator has no clusters yet.")
+        key = launch.artifact.key
+        if key not in self._modules:  # parsed once, so that its kernels share its variables
+            self._modules[key] = parse(launch.artifact.ptx)
+        if (key, launch.kernel) not in self._programs:
+            module = self._modules[key]
+            found = _kernel(module, launch.kernel)
+            self._programs[key, launch.kernel] = compile_kernel(module, found)
+        program = self._programs[key, launch.kernel]
+        _check_threads(program.kernel, launch.block)
+        _check_shared(program, launch.shared_bytes)
         shape = Shape(
-            launch.grid, launch.block, launch.shared_bytes, _pack(program.kernel, launch.params)
+            launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, launch.params)
         )
         return run(program, shape, self._memory, self.progress)
 
@@ -100,26 +114,65 @@ def emulate(
     Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
              argument is a C-contiguous NumPy array (changed in place), a number (takes the
              parameter's size), bytes or a NumPy void for a struct by value, or None for null.
+             `kernel` is a symbol, or a C++ name that only one symbol was mangled from.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
              never raise.
     Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
     """
+    full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
+    full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
     text, name = _read(source)
     module = parse(text if _is_ptx(text) else _compile(text, name, arch, defines, include_path))
     found = _kernel(module, kernel)
-    full_grid = dim3("grid", grid, GRID_LIMITS)
-    full_block = dim3("block", block, BLOCK_LIMITS)
+    _check_threads(found, full_block)
+    if isinstance(args, (str, bytes, np.ndarray)) or not isinstance(args, Sequence):
+        raise InputError(f"args is a {type(args).__name__}; give a list, one value a parameter.")
     if len(args) != len(found.params):
         raise InputError(
             f"args has {len(args)} values; {found.name} takes {len(found.params)} parameters."
         )
+    program = compile_kernel(module, found)
+    _check_shared(program, shared_bytes)
     memory = GlobalMemory()
     params = tuple(
-        _argument(value, parameter, memory)
+        argument_bytes(value, parameter, memory)
         for value, parameter in zip(args, found.params, strict=True)
     )
-    shape = Shape(full_grid, full_block, shared_bytes, _pack(found, params))
-    return run(compile_kernel(module, found), shape, memory)
+    return run(program, Shape(full_grid, full_block, shared_bytes, pack(found, params)), memory)
+
+
+def _extents(what: str, extents: Sequence[int]) -> list[int]:
+    """A grid or block as integers; True, 1.5 and "32" are not."""
+    try:
+        values = [index(extent) for extent in extents]
+    except TypeError:
+        raise InputError(f"{what}={extents!r} must be 1 to 3 integers, as (32, 8).") from None
+    return values
+
+
+def _check_threads(kernel: Kernel, block: Dim3) -> None:
+    """What a GPU refuses to launch. Raises InputError."""
+    threads = block[0] * block[1] * block[2]
+    if threads > MOST_THREADS:
+        raise InputError(f"block={block} has {threads} threads; CUDA allows {MOST_THREADS}.")
+    if kernel.required_threads not in (None, block):
+        raise InputError(f"block={block}: {kernel.name} needs {kernel.required_threads}.")
+    if kernel.most_threads is not None and threads > kernel.most_threads:
+        raise InputError(
+            f"block={block} has {threads} threads; the launch bounds of {kernel.name} "
+            f"allow {kernel.most_threads}."
+        )
+
+
+def _check_shared(program: Program, shared_bytes: int) -> None:
+    """More shared memory than any known GPU gives a block is refused. Raises InputError."""
+    most = max(gpu.shared_bytes_per_block for gpu in GPUS.values())
+    static = program.static_shared_bytes
+    if not hasattr(shared_bytes, "__index__") or not 0 <= shared_bytes <= most - static:
+        raise InputError(
+            f"shared_bytes={shared_bytes!r} must be 0 to {most - static}: "
+            f"a block has at most {most} bytes, of which the kernel's own variables take {static}."
+        )
 
 
 def _compile(
@@ -131,68 +184,58 @@ def _compile(
 ) -> str:
     from tilewright.build import Source, build  # NVRTC, which PTX input does not need
 
+    if defines is not None and not isinstance(defines, Mapping):
+        raise InputError(f"defines={defines!r} must be a mapping from macros to values.")
+    if isinstance(include_path, str):
+        raise InputError(f"include_path={include_path!r} must be a list of folders.")
     macros = tuple(sorted((key, str(value)) for key, value in (defines or {}).items()))
     return build(Source(name, text, macros, tuple(include_path)), arch).ptx
 
 
 def _read(source: str | Path) -> tuple[str, str]:
-    """The text and the name to report it by."""
-    if isinstance(source, str) and "\n" in source:
+    """The text and the name to report it by. Text is told from a path by its ; { or newline."""
+    if not isinstance(source, (str, Path)):
+        raise InputError(f"source is a {type(source).__name__}; give text or a path.")
+    if isinstance(source, str) and any(mark in source for mark in "\n;{"):
         return source, "kernel.cu"
     path = Path(source)
     try:
         return path.read_text(encoding="utf-8"), path.name
     except OSError as error:
         raise InputError(f"source {str(source)!r}: {error.strerror or error}.") from None
+    except ValueError as error:  # not UTF-8, or a name that no file can have
+        raise InputError(f"source {str(source)!r} is not a text file: {error}.") from None
 
 
 def _is_ptx(text: str) -> bool:
-    return any(line.lstrip().startswith(".version") for line in text.splitlines())
+    lines = without_comments(text).splitlines()
+    return any(line.lstrip().startswith(".version") for line in lines)
 
 
 def _kernel(module: Module, name: str) -> Kernel:
-    """The kernel called `name`, or the only one whose symbol contains it."""
+    """The kernel whose symbol is `name`, or the only one whose C++ name that is."""
+    if not isinstance(name, str):
+        raise InputError(f"kernel={name!r} must be a kernel's name.")
     if name in module.kernels:
         return module.kernels[name]
-    near = [symbol for symbol in module.kernels if name in symbol]
+    near = [symbol for symbol in module.kernels if _plain_name(symbol) == name]
     if len(near) == 1:
         return module.kernels[near[0]]
     what = "is not unique" if near else "is not in the module"
-    listed = ", ".join(near or module.kernels) or "none"
-    raise InputError(f"kernel={name!r} {what}; it has: {listed}.")
+    known = ", ".join(near or module.kernels) or "none"
+    raise InputError(f"kernel={name!r} {what}; it has: {known}.")
 
 
-def _argument(value: Any, parameter: Parameter, memory: GlobalMemory) -> bytes:
-    """The bytes of one parameter."""
-    size, kind = parameter.nbytes, parameter.kind
-    if value is None:
-        return bytes(size)
-    if isinstance(value, np.ndarray) and value.ndim:
-        if size != 8:
-            raise InputError(f"{parameter.name} takes {size} bytes; an array needs a pointer.")
-        if not (value.flags.c_contiguous and value.flags.writeable):
-            raise InputError(f"the array for {parameter.name} must be C-contiguous and writeable.")
-        return memory.allocate(value, parameter.name).to_bytes(8, "little")
-    if isinstance(value, (bytes, np.void)):
-        raw = value if isinstance(value, bytes) else value.tobytes()
-    elif kind in ("f32", "f64"):
-        raw = np.array(value, f"f{size}").tobytes()
-    elif isinstance(value, (float, np.floating)):
-        raise InputError(f"{parameter.name} is an integer of {size} bytes, not {value!r}.")
-    else:
-        raw = (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-    if len(raw) != size:
-        raise InputError(f"{parameter.name} takes {size} bytes, not {len(raw)}.")
-    return raw
-
-
-def _pack(kernel: Kernel, params: Sequence[bytes]) -> bytes:
-    """All parameters at their offsets in .param space."""
-    if len(params) != len(kernel.params):
-        raise InputError(f"{kernel.name} takes {len(kernel.params)} parameters, not {len(params)}.")
-    packed = bytearray()
-    for raw, parameter in zip(params, kernel.params, strict=True):
-        if len(raw) != parameter.nbytes:
-            raise InputError(f"{parameter.name} takes {parameter.nbytes} bytes, not {len(raw)}.")
-        packed = packed.ljust(parameter.offset, b"\0") + raw
-    return bytes(packed)
+def _plain_name(symbol: str) -> str:
+    """gemm for the mangled _Z4gemmPf, _ZN2ns4gemmEPf or _Z4gemmILi128EEvPf."""
+    start = re.match(r"_Z(N?)", symbol)
+    if start is None:
+        return symbol
+    at, name = start.end(), symbol
+    while digits := re.match(r"\d+", symbol[at:]):
+        first = at + digits.end()
+        at = first + int(digits[0])
+        name = symbol[first:at]
+        if not start[1]:
+            break
+    return name

@@ -1,6 +1,7 @@
 #pragma once
 // XOR swizzles: where column `col` of row `row` of a 16-bit tile lives inside its row. All move
-// whole 16-byte chunks (8 elements), stay inside the row and are their own inverse.
+// whole 16-byte chunks (8 elements), stay inside the row and are their own inverse. Rows that are
+// a multiple of 8 apart move alike, so a pointer may step from one to the other.
 namespace tile {
 
 // Rows of 64 bytes: two rows fill the 32 banks, so the chunk moves with every second row.

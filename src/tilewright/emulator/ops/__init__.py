@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-_FILES = ("integer", "floating", "convert", "move", "memory", "async_copy", "matrix", "warp")
+_FILES = (
+    *("integer", "compare", "floating", "convert", "move"),
+    *("memory", "async_copy", "matrix", "warp"),
+)
 
 
 def load() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.emulator.arrays import LANES, Array, Mask
-from tilewright.emulator.compiler import Compiler
+from tilewright.emulator.compiler import Compiler, Fetch
 from tilewright.emulator.counters import Price, priced, relative
-from tilewright.emulator.ir import Immediate, Instruction
+from tilewright.emulator.ir import Immediate, Instruction, Operand, Register
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import Access
 from tilewright.emulator.ops.integer import Groups
@@ -22,41 +22,54 @@ _ISA = "Data Movement: cp.async"
 @op("cp", r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?:\.L2::(?:64|128|256)B)?", _ISA)
 def cp_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     into, source, size, *rest = ins.operands
-    if not isinstance(size, Immediate) or size.value not in (
-        (16,) if g["cache"] == "cg" else (4, 8, 16)
-    ):
+    sizes = (16,) if g["cache"] == "cg" else (4, 8, 16)
+    if not isinstance(size, Immediate) or size.value not in sizes or len(rest) > 1:
         raise ValueError("the size must be 4, 8 or 16 (.ca) or 16 (.cg)")
     width, at = size.value, compiler.at
     to, origin = compiler.address(into), compiler.address(source)
-    used = compiler.source(rest[0], "u32") if rest else None
+    used = _used(compiler, rest[0], width) if rest else None
     price = priced(banks.cp_async_cg) if g["cache"] == "cg" else priced(banks.cp_async_ca, width)
 
     def step(machine: Machine, mask: Mask) -> None:
         regs = machine.regs
         inside = machine.shared.access(machine.findings, at, to(regs), mask, width, LANES)
-        reads = mask if used is None else _reading(used(regs), mask)
-        found = machine.memory.access(
-            machine.findings, at, origin(regs), reads, width, machine.full
-        )
-        values = machine.memory.load(found)
-        if used is not None:
-            values = _zero_filled(values, used(regs), width)
+        if used is None:
+            found = machine.memory.access(
+                machine.findings, at, origin(regs), mask, width, machine.full
+            )
+            values = machine.memory.load(found)
+        else:
+            found, values = _partly(machine, at, origin(regs), mask, width, used(regs))
         _count(machine, at, price, width, inside, found)
         machine.copies.issue(inside, values)
 
     return step
 
 
-def _reading(used: Array, mask: Mask) -> Array:
-    """A lane that copies 0 bytes does not touch its source."""
-    return used > 0 if mask is None else (used > 0) & mask
+def _used(compiler: Compiler, operand: Operand, width: int) -> Fetch:
+    """How many bytes of the source a lane copies: src-size, or none where ignore-src holds."""
+    if isinstance(operand, Register) and compiler.kernel.registers.get(operand.name) == "pred":
+        ignore = compiler.source(operand, "pred")
+        return lambda regs: np.where(ignore(regs), np.int64(0), np.int64(width))
+    size = compiler.source(operand, "u32")
+    return lambda regs: np.minimum(size(regs), width).astype(np.int64)
 
 
-def _zero_filled(values: Array, used: Array, width: int) -> Array:
-    """Keeps the first `used` bytes of each element and fills the rest with zeros."""
-    raw = np.ascontiguousarray(values)[..., None].view(np.uint8)
-    keep = np.arange(width) < np.broadcast_to(used, values.shape)[..., None]
-    return np.where(keep, raw, np.uint8(0)).view(values.dtype)[..., 0]
+def _partly(
+    machine: Machine, at: int, origin: Array, mask: Mask, width: int, used: Array
+) -> tuple[Access, Array]:
+    """Reads the first `used` bytes of each element; zeros follow.
+
+    A lane that copies 0 bytes does not touch its source, one that copies a part only that part.
+    """
+    reads = used > 0 if mask is None else (used > 0) & mask
+    found = machine.memory.access(
+        machine.findings, at, origin, reads, width, machine.full, span=used
+    )
+    if ((used > 0) & (used < width)).any():
+        return found, machine.memory.load_parts(found, used)
+    values = machine.memory.load(found)
+    return found, np.where(used > 0, values, values.dtype.type(0))
 
 
 def _count(
@@ -72,20 +85,27 @@ def _count(
 
 @op("cp", r"\.async\.commit_group", _ISA)
 def commit_group(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    _no_operands(ins)
     return lambda machine, mask: machine.copies.commit(mask)
 
 
 @op("cp", r"\.async\.wait_group", _ISA)
 def wait_group(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     (count,) = ins.operands
-    if not isinstance(count, Immediate):
-        raise ValueError("the number of groups must be a constant")
+    if not isinstance(count, Immediate) or count.value < 0:
+        raise ValueError("the number of groups must be a constant from 0 up")
     return _waiting(lambda: count.value)
 
 
 @op("cp", r"\.async\.wait_all", _ISA)
 def wait_all(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    _no_operands(ins)
     return _waiting(lambda: None)
+
+
+def _no_operands(ins: Instruction) -> None:
+    if ins.operands:
+        raise ValueError(f"{ins.opcode} takes none")
 
 
 def _waiting(pending: Callable[[], int | None]) -> Step:

@@ -30,18 +30,28 @@ def from_integer(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 _ROUND = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 
 
-@op("cvt", r"\.(?P<mode>rni|rzi|rmi|rpi)\.(?P<to>[us](?:32|64))\.(?P<type>f32|f64)", _ISA)
+@op("cvt", r"\.(?P<mode>rni|rzi|rmi|rpi)\.(?P<to>[us](?:8|16|32|64))\.(?P<type>f32|f64)", _ISA)
 def to_integer(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Out of range saturates. NaN gives 0 from f32 to 32 bits or less, else the top bit alone."""
     to, rounding = TYPES[g["to"]], _ROUND[g["mode"]]
     limits = np.iinfo(to)
+    narrow = g["type"] == "f32" and limits.bits < 64
+    nan = to.type(0 if narrow else limits.min or 1 << limits.bits - 1)
+    most = to.type(limits.max)
+    end = float(limits.max)  # of 64 bits it rounds up to the first that is too large
 
-    def function(a: Array) -> Array:  # out of range saturates, NaN gives 0
+    def function(a: Array) -> Array:
         whole = rounding(a.astype(np.float64))
-        top = np.nextafter(float(limits.max) + 1, 0) if limits.bits == 64 else float(limits.max)
-        inside = np.where(np.isnan(whole), 0, np.clip(whole, float(limits.min), top)).astype(to)
-        return np.where(whole > top, limits.max, inside).astype(to)
+        below = whole < end
+        inside = np.where(below, np.maximum(whole, float(limits.min)), 0).astype(to)
+        return np.where(np.isnan(whole), nan, np.where(below, inside, most))
 
     return apply(compiler, ins, function, g["type"], g["to"])
+
+
+@op("cvt", r"\.(?P<mode>rni|rzi|rmi|rpi)\.(?P<type>f32|f64)\.(?P=type)", _ISA)
+def to_integral(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    return apply(compiler, ins, _ROUND[g["mode"]], g["type"], g["type"])
 
 
 @op("cvt", r"\.(?P<to>f64)\.(?P<type>f32)|\.rn\.(?P<narrow>f32)\.f64", _ISA)

@@ -58,9 +58,15 @@ def absolute(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("min", r"\.(?P<type>f32|f64)", _ISA)
 def minimum(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    return apply(compiler, ins, np.fmin, f"{g['type']} {g['type']}", g["type"])  # NaN loses
+    def function(a: Array, b: Array) -> Array:  # NaN loses; of two zeros, −0 is the lesser
+        return np.where((a == 0) & (b == 0), -(-a - b), np.fmin(a, b))
+
+    return apply(compiler, ins, function, f"{g['type']} {g['type']}", g["type"])
 
 
 @op("max", r"\.(?P<type>f32|f64)", _ISA)
 def maximum(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    return apply(compiler, ins, np.fmax, f"{g['type']} {g['type']}", g["type"])
+    def function(a: Array, b: Array) -> Array:
+        return np.where((a == 0) & (b == 0), a + b, np.fmax(a, b))
+
+    return apply(compiler, ins, function, f"{g['type']} {g['type']}", g["type"])

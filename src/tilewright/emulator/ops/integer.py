@@ -99,16 +99,31 @@ def mad_wide(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return apply(compiler, ins, function, f"{kind} {kind} {wide}", wide)
 
 
-@op("mul", r"\.hi\.(?P<type>[us](?:16|32))", _ARITHMETIC)
+@op("mul", rf"\.hi\.{_INT}", _ARITHMETIC)
 def mul_hi(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    kind = g["type"]
-    narrow, wide, bits = TYPES[kind], TYPES[_twice(kind)], int(kind[1:])
+    kind, bits = g["type"], int(g["type"][1:])
+    if bits == 64:
+        return apply(compiler, ins, _high_64, f"{kind} {kind}", kind)
+    narrow, wide = TYPES[kind], TYPES[_twice(kind)]
 
     def function(a: Array, b: Array) -> Array:
         high: Array = ((a.astype(wide) * b.astype(wide)) >> bits).astype(narrow)
         return high
 
     return apply(compiler, ins, function, f"{kind} {kind}", kind)
+
+
+def _high_64(a: Array, b: Array) -> Array:
+    """The upper half of a 64 by 64 bit product, from products of 32-bit digits."""
+    half, low = np.uint64(32), np.uint64(0xFFFF_FFFF)
+    x, y = a.view(np.uint64), b.view(np.uint64)
+    x1, x0, y1, y0 = x >> half, x & low, y >> half, y & low
+    middle = x1 * y0 + (x0 * y0 >> half)
+    high = x1 * y1 + (middle >> half) + (x0 * y1 + (middle & low) >> half)
+    if a.dtype.kind == "i":  # a negative factor was read 2**64 too large
+        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    signed: Array = high.view(a.dtype)
+    return signed
 
 
 @op("div", rf"\.{_INT}", _ARITHMETIC)
@@ -234,19 +249,21 @@ def bfi(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("bfe", r"\.(?P<type>[us](?:32|64))", _ARITHMETIC)
 def bfe(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """A field that reaches past the top bit is filled with the sign there (zeros for .u)."""
     kind, bits = g["type"], int(g["type"][1:])
     unsigned = TYPES[_unsigned(kind)]
 
     def function(a: Array, position: Array, length: Array) -> Array:
-        at, count = position & 255, length & 255
+        at, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
+        inside = np.clip(bits - at, 0, count)  # bits of the field that the operand has
         raw = a.view(unsigned) >> np.minimum(at, bits - 1).astype(unsigned)
-        mask = _low_ones(np.minimum(count, bits), unsigned, bits)
-        field: Array = np.where(at < bits, raw & mask, unsigned.type(0))
+        mask = _low_ones(inside, unsigned, bits)
         if kind[0] == "u":
+            field: Array = raw & mask
             return field
-        last = np.minimum(at + count - np.minimum(count, 1), bits - 1).astype(unsigned)
+        last = np.minimum(at + np.maximum(count, 1) - 1, bits - 1).astype(unsigned)
         negative = ((a.view(unsigned) >> last) & unsigned.type(1)).astype(bool) & (count > 0)
-        signed: Array = np.where(negative, field | ~mask, field).view(TYPES[kind])
+        signed: Array = np.where(negative, raw & mask | ~mask, raw & mask).view(TYPES[kind])
         return signed
 
     return apply(compiler, ins, function, f"{kind} u32 u32", kind)
@@ -307,49 +324,3 @@ def prmt(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         return result.astype(np.uint32)
 
     return apply(compiler, ins, function, "b32 b32 u32", "b32")
-
-
-_COMPARE: dict[str, Callable[[Array, Array], Array]] = {
-    **{"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal},
-    **{"gt": np.greater, "ge": np.greater_equal},
-    **{"lo": np.less, "ls": np.less_equal, "hi": np.greater, "hs": np.greater_equal},
-}
-_COMBINE: dict[str, Callable[[Array, Array], Array]] = {
-    "and": np.logical_and,
-    "or": np.logical_or,
-    "xor": np.logical_xor,
-}
-
-
-@op(
-    "setp",
-    r"\.(?P<test>eq|ne|lt|le|gt|ge|lo|ls|hi|hs)(?:\.(?P<bool>and|or|xor))?"
-    r"\.(?P<type>[busf](?:16|32|64))",
-    "Comparison and Selection Instructions: setp",
-)
-def setp(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    kind, compare = g["type"], _COMPARE[g["test"]]
-    if kind[0] == "f" and g["test"] == "ne":  # false for NaN; the unordered form is neu
-        compare = _ordered_not_equal
-    if not g["bool"]:
-        return apply(compiler, ins, compare, f"{kind} {kind}", "pred")
-    combine = _COMBINE[g["bool"]]
-
-    def function(a: Array, b: Array, c: Array) -> Array:
-        return combine(compare(a, b), c)
-
-    return apply(compiler, ins, function, f"{kind} {kind} pred", "pred")
-
-
-def _ordered_not_equal(a: Array, b: Array) -> Array:
-    return (a < b) | (a > b)
-
-
-@op("selp", r"\.(?P<type>[busf](?:16|32|64))", "Comparison and Selection Instructions: selp")
-def selp(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    kind = g["type"]
-
-    def function(a: Array, b: Array, p: Array) -> Array:
-        return np.where(p, a, b)
-
-    return apply(compiler, ins, function, f"{kind} {kind} pred", kind)

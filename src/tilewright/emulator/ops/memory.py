@@ -16,31 +16,28 @@ from tilewright.model import banks
 
 _TYPE = r"(?:\.(?P<vector>v2|v4))?\.(?P<type>[bus](?:8|16|32|64)|f32|f64)"
 _CACHE = r"(?:\.(?:ca|cg|cs|lu|cv|nc|wb|wt))?(?:\.L[12]::[\w:]+)*"
+_WIDEST = 16  # bytes of a lane
 _LD, _ST = "Data Movement: ld", "Data Movement: st"
-
-
-def _items(operand: Operand) -> tuple[Operand, ...]:
-    return operand.items if isinstance(operand, Vector) else (operand,)
 
 
 @op("ld", rf"\.param{_TYPE}", _LD)
 def ld_param(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    kind, address = g["type"], compiler.address(ins.operands[1])
-    puts = [compiler.dest(item, kind) for item in _items(ins.operands[0])]
-    size = TYPE_BYTES[kind]
+    load = _load(compiler, ins, g)
+    size = TYPE_BYTES[load.kind]
 
     def step(machine: Machine, mask: Mask) -> None:
-        offset = address(machine.regs) - PARAM_BASE
-        for i, put in enumerate(puts):
-            raw = [machine.params[offset + i * size + byte] for byte in range(size)]
-            put(machine.regs, join(raw, size).view(TYPES[kind]), mask)
+        offset = load.address(machine.regs) - PARAM_BASE
+        offset = machine.check_params(load.at, offset, load.width, mask)
+        for i, put in enumerate(load.puts):
+            raw = [machine.params[offset + i * size + j] for j in range(size)]
+            put(machine.regs, join(raw, size).view(TYPES[load.kind]), mask)
 
     return step
 
 
 @op("ld", rf"(?:\.volatile|\.weak)?\.shared(?:::cta)?{_TYPE}", _LD)
 def ld_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    load = _load(compiler, ins, g["type"])
+    load = _load(compiler, ins, g)
     price = priced(banks.shared_load, load.width)
 
     def step(machine: Machine, mask: Mask) -> None:
@@ -52,7 +49,7 @@ def ld_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("st", rf"(?:\.volatile|\.weak)?\.shared(?:::cta)?{_TYPE}", _ST)
 def st_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    store = _store(compiler, ins, g["type"])
+    store = _store(compiler, ins, g)
     price = priced(banks.shared_store, store.width)
 
     def step(machine: Machine, mask: Mask) -> None:
@@ -64,7 +61,7 @@ def st_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("ld", rf"(?:\.volatile|\.weak)?\.global{_CACHE}{_TYPE}", _LD)
 def ld_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    load = _load(compiler, ins, g["type"])
+    load = _load(compiler, ins, g)
 
     def step(machine: Machine, mask: Mask) -> None:
         access = global_access(machine, load.at, load.address, mask, load.width)
@@ -75,7 +72,7 @@ def ld_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("st", rf"(?:\.volatile|\.weak)?\.global{_CACHE}{_TYPE}", _ST)
 def st_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    store = _store(compiler, ins, g["type"])
+    store = _store(compiler, ins, g)
 
     def step(machine: Machine, mask: Mask) -> None:
         access = global_access(machine, store.at, store.address, mask, store.width)
@@ -111,16 +108,30 @@ class _Store:
         return join([fetch(machine.regs) for fetch in self.fetches], self.width)
 
 
-def _load(compiler: Compiler, ins: Instruction, kind: str) -> _Load:
-    puts = [compiler.dest(item, kind) for item in _items(ins.operands[0])]
-    width = TYPE_BYTES[kind] * len(puts)
-    return _Load(compiler.at, kind, width, compiler.address(ins.operands[1]), puts)
+def _load(compiler: Compiler, ins: Instruction, g: Groups) -> _Load:
+    into, source = ins.operands
+    items, width = _elements(into, g)
+    puts = [compiler.dest(item, g["type"]) for item in items]
+    return _Load(compiler.at, g["type"], width, compiler.address(source), puts)
 
 
-def _store(compiler: Compiler, ins: Instruction, kind: str) -> _Store:
-    fetches = [compiler.source(item, kind) for item in _items(ins.operands[1])]
-    width = TYPE_BYTES[kind] * len(fetches)
-    return _Store(compiler.at, width, compiler.address(ins.operands[0]), fetches)
+def _store(compiler: Compiler, ins: Instruction, g: Groups) -> _Store:
+    into, source = ins.operands
+    items, width = _elements(source, g)
+    fetches = [compiler.source(item, g["type"]) for item in items]
+    return _Store(compiler.at, width, compiler.address(into), fetches)
+
+
+def _elements(operand: Operand, g: Groups) -> tuple[tuple[Operand, ...], int]:
+    """The registers of a lane's elements and the bytes that they make together."""
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    count = int((g["vector"] or "v1")[1:])
+    width = count * TYPE_BYTES[g["type"]]
+    if len(items) != count:
+        raise ValueError(f"{len(items)} registers for {count} elements")
+    if width > _WIDEST:
+        raise ValueError(f"an access of {width} bytes is wider than {_WIDEST}")
+    return items, width
 
 
 def shared_access(

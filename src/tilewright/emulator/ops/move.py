@@ -16,6 +16,8 @@ from tilewright.emulator.ops.registry import Step, op
 def mov(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     into, value = ins.operands
     kind = g["type"]
+    if kind == "pred" and (isinstance(into, Vector) or isinstance(value, Vector)):
+        raise ValueError("a predicate has no parts")
     if isinstance(into, Vector):
         return _unpack(compiler, into, ins, kind)
     if isinstance(value, Vector):
@@ -23,8 +25,16 @@ def mov(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return apply(compiler, ins, lambda a: a, kind, kind)
 
 
+def _part(kind: str, parts: Vector) -> str:
+    """The type of a vector's elements that together fill a register of `kind`."""
+    bits, count = int(kind[1:]), len(parts.items)
+    if count not in (2, 4) or bits // count < 8 or kind[0] != "b":
+        raise ValueError(f"{count} parts do not make a .{kind}")
+    return f"b{bits // count}"
+
+
 def _pack(compiler: Compiler, parts: Vector, ins: Instruction, kind: str) -> Step:
-    part = f"b{int(kind[1:]) // len(parts.items)}"
+    part = _part(kind, parts)
     fetches = [compiler.source(item, part) for item in parts.items]
     put, width = compiler.dest(ins.operands[0], kind), int(kind[1:]) // 8
 
@@ -36,7 +46,7 @@ def _pack(compiler: Compiler, parts: Vector, ins: Instruction, kind: str) -> Ste
 
 
 def _unpack(compiler: Compiler, parts: Vector, ins: Instruction, kind: str) -> Step:
-    part = f"b{int(kind[1:]) // len(parts.items)}"
+    part = _part(kind, parts)
     puts = [compiler.dest(item, part) for item in parts.items]
     fetch = compiler.source(ins.operands[1], kind)
 

@@ -57,8 +57,9 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
             try:
                 return candidate.build(compiler, instruction, match.groupdict())
             except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
+                what = "too few of them" if isinstance(error, IndexError) else error
                 raise unsupported(
-                    instruction, f"its operands are not understood: {error}"
+                    instruction, f"its operands are not understood: {what}"
                 ) from error
     raise unsupported(instruction, "the emulator does not model this opcode with these modifiers")
 

@@ -17,7 +17,8 @@ from tilewright.emulator.ops.registry import Step, op
 @op("shfl", r"\.sync\.(?P<mode>up|down|bfly|idx)\.b32", "Data Movement: shfl.sync")
 def shfl(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """A lane whose partner lies outside its segment keeps its own value, with predicate false."""
-    into, value, lane, clamp, _members = ins.operands
+    into, value, lane, clamp, members = ins.operands
+    compiler.source(members, "b32")  # no more than understood: lanes that meet run together
     first, second = (into.first, into.second) if isinstance(into, Pair) else (into, None)
     put = compiler.dest(first, "b32")
     put_valid = compiler.dest(second, "pred") if second is not None else None
@@ -69,4 +70,6 @@ _PARTNER: dict[str, Callable[..., tuple[Array, Array]]] = {
 @op("bar", r"\.warp\.sync", "bar.warp.sync")
 def bar_warp_sync(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """Lanes that meet at a program counter run together already."""
+    (members,) = ins.operands
+    compiler.source(members, "b32")
     return lambda machine, mask: None

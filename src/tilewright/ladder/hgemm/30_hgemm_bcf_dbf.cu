@@ -4,7 +4,8 @@
 //           at the top of the loop finds its data there; one barrier a step instead of two.
 // Expect    the same wavefronts and sectors, half the barriers, twice the shared memory; the time
 //           of a step falls from load + multiply towards the larger of the two.
-// Found     -
+// Found     as expected, and a quarter faster. 4096³ bf16 on an H200: 418.3 µs, 328.6 TFLOP/s, 0.48
+//           of torch (2026-11-30T04:02:20Z).
 // Next      hgemm_bcf_dbf_rw writes C in whole sectors.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"
@@ -41,54 +42,55 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
   const unsigned thread = threadIdx.x;
   const int lane = thread % 32, warp = thread / 32;
   const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+  const int row = tile::ldmatrix_row(lane), col = tile::ldmatrix_col(lane);  // mine to address
   const int a_row = thread / (BK / CHUNK), a_col = thread % (BK / CHUNK) * CHUNK;
   const int b_row = thread / (BN / CHUNK), b_col = thread % (BN / CHUNK) * CHUNK;
 
   // --- Main loop ------------------------------------------------------------------------
   const int steps = g.K / BK;
   float acc[WM / MMA_M][WN / MMA_N][4] = {};
-
-  auto load = [&](int step, int slot) {
-    for (int row = a_row; row < a_row + BM; row += A_ROWS)
-      ptx::cp_async_cg_16(&s.A[slot][row * BK + tile::swizzle_a(row, a_col)],
-                          &g.A[size_t(m0 + row) * g.K + step * BK + a_col]);
-    for (int row = b_row; row < b_row + BK; row += B_ROWS)
-      ptx::cp_async_cg_16(&s.B[slot][row * BN + tile::swizzle_b(row, b_col)],
-                          &g.B[size_t(step * BK + row) * g.N + n0 + b_col]);
+  const T* a_from = &g.A[size_t(m0 + a_row) * g.K + a_col];
+  const T* b_from = &g.B[size_t(b_row) * g.N + n0 + b_col];
+  auto load = [&](int slot) {
+    T* a_to = &s.A[slot][a_row * BK + tile::swizzle_a(a_row, a_col)];
+    T* b_to = &s.B[slot][b_row * BN + tile::swizzle_b(b_row, b_col)];
+    for (int i = 0; i < BM; i += A_ROWS)
+      ptx::cp_async_cg_16(a_to + i * BK, a_from + size_t(i) * g.K);
+    for (int i = 0; i < BK; i += B_ROWS)
+      ptx::cp_async_cg_16(b_to + i * BN, b_from + size_t(i) * g.N);
+    a_from += BK;
+    b_from += size_t(BK) * g.N;
     ptx::cp_async_commit_group();
   };
   auto multiply = [&](int slot) {
     for (int k = 0; k < BK; k += MMA_K) {
       ptx::u32 a[WM / MMA_M][4], b[WN / MMA_N][2];
-      for (int m = 0; m < WM / MMA_M; ++m) {
-        const int row = warp_m + m * MMA_M + tile::ldmatrix_row(lane);
-        const int col = k + tile::ldmatrix_col(lane);
-        ptx::ldmatrix_x4(a[m], &s.A[slot][row * BK + tile::swizzle_a(row, col)]);
-      }
-      for (int n = 0; n < WN / MMA_N; ++n) {
-        const int row = k + tile::ldmatrix_row(lane), col = warp_n + n * MMA_N;
-        ptx::ldmatrix_x2_trans(b[n], &s.B[slot][row * BN + tile::swizzle_b(row, col)]);
-      }
+      const T* a_rows = &s.A[slot][(warp_m + row) * BK + tile::swizzle_a(row, k + col)];
+      for (int m = 0; m < WM / MMA_M; ++m) ptx::ldmatrix_x4(a[m], a_rows + m * MMA_M * BK);
+      const T* b_rows = &s.B[slot][(k + row) * BN];
+      for (int n = 0; n < WN / MMA_N; ++n)
+        ptx::ldmatrix_x2_trans(b[n], b_rows + tile::swizzle_b(row, warp_n + n * MMA_N));
       for (int m = 0; m < WM / MMA_M; ++m)
         for (int n = 0; n < WN / MMA_N; ++n) ptx::mma_m16n8k16<T>(acc[m][n], a[m], b[n]);
     }
   };
 
-  load(0, 0);
+  load(0);
+#pragma unroll 2                                        // makes the slot a constant
   for (int step = 0; step < steps; ++step) {
     ptx::cp_async_wait_group<0>();
     __syncthreads();                                  // this tile is here, the other slot free
-    if (step + 1 < steps) load(step + 1, (step + 1) % 2);
+    if (step + 1 < steps) load((step + 1) % 2);
     multiply(step % 2);
   }
 
   // --- Epilogue -------------------------------------------------------------------------
+  const int c_row = tile::acc_row(lane), c_col = warp_n + tile::acc_col(lane);
   for (int m = 0; m < WM / MMA_M; ++m)
-    for (int n = 0; n < WN / MMA_N; ++n)
-      for (int half = 0; half < 2; ++half) {
-        const int row = warp_m + m * MMA_M + half * 8 + tile::acc_row(lane);
-        const int col = warp_n + n * MMA_N + tile::acc_col(lane);
-        *reinterpret_cast<ptx::u32*>(&g.C[size_t(m0 + row) * g.N + n0 + col]) =
+    for (int half = 0; half < 2; ++half) {
+      T* c = &g.C[size_t(m0 + warp_m + m * MMA_M + half * 8 + c_row) * g.N + n0];
+      for (int n = 0; n < WN / MMA_N; ++n)
+        *reinterpret_cast<ptx::u32*>(c + c_col + n * MMA_N) =
             ptx::cvt_rn_x2<T>(acc[m][n][half * 2], acc[m][n][half * 2 + 1]);
-      }
+    }
 }

@@ -1,0 +1,63 @@
+"""Special registers. PTX ISA, "Special Registers"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.emulator.arrays import LANES, Array
+
+if TYPE_CHECKING:
+    from tilewright.emulator.machine import Shape
+
+_ONE = np.uint32(1)
+_ALL = np.uint32(0xFFFF_FFFF)
+
+_OF_LANE: dict[str, Callable[[Array], Array]] = {
+    "%laneid": lambda lane: lane,
+    "%lanemask_eq": lambda lane: _ONE << lane,
+    "%lanemask_lt": lambda lane: (_ONE << lane) - _ONE,
+    "%lanemask_le": lambda lane: (_ONE << lane << _ONE) - _ONE,
+    "%lanemask_ge": lambda lane: _ALL << lane,
+    "%lanemask_gt": lambda lane: _ALL << lane << _ONE,
+}
+_OF_LAUNCH: dict[str, Callable[[Shape, int], int]] = {
+    "%nwarpid": lambda shape, shared_bytes: shape.warps,
+    "%dynamic_smem_size": lambda shape, shared_bytes: shape.shared_bytes,
+    "%total_smem_size": lambda shape, shared_bytes: shared_bytes,
+}
+_AXES = "xyz"
+_OF_AXIS = ("tid", "ntid", "ctaid", "nctaid")
+
+KNOWN = {
+    *_OF_LANE,
+    *_OF_LAUNCH,
+    "%warpid",
+    *(f"%{name}.{axis}" for name in _OF_AXIS for axis in _AXES),
+}
+
+
+def special(name: str, shape: Shape, ids: Array, shared_bytes: int) -> Array:
+    """The value of a register of KNOWN in every lane that it depends on.
+
+    `ids` are the linear ids of the blocks, `shared_bytes` all shared memory of one.
+    """
+    thread = np.arange(shape.warps * LANES, dtype=np.uint32).reshape(1, shape.warps, LANES)
+    if name in _OF_LANE:
+        return _OF_LANE[name](thread[:, :1])
+    if name in _OF_LAUNCH:
+        return np.full((1, 1, 1), _OF_LAUNCH[name](shape, shared_bytes), np.uint32)
+    if name == "%warpid":
+        return thread[..., :1] >> np.uint32(5)
+    register, axis = name[1:].split(".")
+    at = _AXES.index(axis)
+    extents = shape.block if register in ("tid", "ntid") else shape.grid
+    if register.startswith("n"):
+        return np.full((1, 1, 1), extents[at], np.uint32)
+    linear = thread if register == "tid" else ids.reshape(-1, 1, 1)
+    below = 1
+    for extent in extents[:at]:
+        below *= extent
+    return (linear.astype(np.int64) // below % extents[at]).astype(np.uint32)

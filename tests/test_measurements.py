@@ -1,0 +1,57 @@
+"""What is claimed is what was measured, on the code as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tilewright.bench.record import Measurement, load, source_hash
+from tilewright.bench.report import render
+from tilewright.bench.timed_ladder import code_of
+from tilewright.ladder.rungs import RUNGS, Rung
+
+ROOT = Path(__file__).parent.parent
+LINES = load(ROOT / "measurements")
+
+
+def newest(name: str) -> Measurement:
+    return max((line for line in LINES if line.name == name), key=lambda line: line.taken)
+
+
+def test_the_readme_shows_the_measurements() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert render(readme, LINES) == readme
+
+
+@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda rung: rung.name)
+def test_the_newest_measurement_is_of_this_code(rung: Rung) -> None:
+    """A change of the code, not of a comment, makes its measurement stale: measure again."""
+    assert newest(rung.name).source_hash == source_hash(code_of(rung.text))
+    assert newest(rung.name).correct
+
+
+@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda rung: rung.name)
+def test_what_was_found_names_its_measurement(rung: Rung) -> None:
+    """`Found` quotes figures of one line, by its moment."""
+    match = re.search(r"// Found +(.*?)\n// Next", rung.text, re.S)
+    assert match is not None
+    found = re.sub(r"\n// +", " ", match[1])
+    (taken,) = re.findall(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found)
+    (line,) = (line for line in LINES if line.taken == taken and line.name == rung.name)
+    (us,) = re.findall(r"([\d,.]+) µs", found)
+    (tflops,) = re.findall(r"([\d.]+) TFLOP/s", found)
+    (ratio,) = re.findall(r"([\d.]+) of torch", found)
+    assert us == f"{line.us:,.1f}"
+    assert tflops == f"{line.tflops:.1f}"
+    assert ratio == f"{line.ratio:.2f}"
+
+
+def test_the_ladder_goes_up() -> None:
+    """On the H200: naive < bcf < bcf_dbf ≤ _rw, and the best rung at least 0.44 of torch."""
+    taken = newest("hgemm_bcf").taken
+    ratios = {line.name: line.ratio or 0 for line in LINES if line.taken == taken}
+    names = list(RUNGS)
+    assert [ratios[name] for name in names] == sorted(ratios[name] for name in names)
+    assert max(ratios[name] for name in names) >= 0.44
