@@ -38,7 +38,7 @@ def test_names(word: str, dtype: DType) -> None:
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(InputError, match="dtype='fp12' is not known; use one of bf16, fp16, fp32"):
+    with pytest.raises(InputError, match="dtype='fp12' is not known; use bf16, fp16, fp32"):
         dtype_of("fp12")
 
 

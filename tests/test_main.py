@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -61,7 +62,7 @@ def test_every_command_has_help_with_an_example(
     [
         (["lader"], 'Did you mean "ladder"?'),
         (["ladder", "--fo", "1"], "--fo"),
-        (["ladder", "-m", "many"], '"many"'),
+        (["ladder", "-m", "many"], "'many' is not a whole number"),
     ],
 )
 def test_bad_words_are_one_sentence(
@@ -92,3 +93,36 @@ def test_a_fault_of_ours_is_no_traceback(
 def test_version() -> None:
     done = python("-m", "tilewright", "--version")
     assert done.stdout.strip() == "0.1.0"
+
+
+def test_an_interrupt_is_told_and_ends_as_shells_expect(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tilewright.bench.ladder.climb", interrupted)
+    assert run(["ladder"]) == 130
+    assert capsys.readouterr().err == "tilewright: interrupted.\n"
+
+
+def test_too_little_memory_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def large(*args: object, **options: object) -> None:
+        raise MemoryError("unable to allocate 4.00 TiB")
+
+    monkeypatch.setattr("tilewright.bench.ladder.climb", large)
+    assert run(["ladder"]) == 2
+    assert "not enough memory: unable to allocate 4.00 TiB." in capsys.readouterr().err
+
+
+def test_a_terminal_of_few_characters() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "ladder", "--list"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"hgemm_naive" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 from cyclopts import App, CycloptsError
@@ -19,6 +20,7 @@ app = App(
     help="Hand-built GEMM kernels that you can read, run without a GPU and measure honestly.\n\n"
     "Example: tilewright ladder -m 256 -n 384 -k 192",
     help_on_error=False,
+    suppress_keyboard_interrupt=False,
 )
 app.command(ladder)
 app.command(doctor)
@@ -27,6 +29,9 @@ app.command(cache)
 
 def main(argv: list[str] | None = None) -> None:
     """Runs a command and exits; with `--debug` anywhere an error keeps its traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without · and ✓ shows ? for them
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
@@ -44,10 +49,15 @@ def run(words: list[str], debug: bool = False) -> int:
             raise
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _fail("interrupted.")
+        _fail("interrupted.")
+        return 130  # what a shell expects of a command that SIGINT ended
+    except MemoryError as error:
+        return _fail(f"not enough memory: {str(error) or 'try a smaller problem'}.")
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return 0
+    except OSError as error:  # a full disk behind stdout, say
+        return _fail(f"{error.strerror or error}.")
     except Exception as error:
         if debug:
             raise

@@ -16,7 +16,7 @@ class DType:
     """One element type.
 
     `name` is the word used on the command line and in records and is also the C++ type in
-    `cuda/tile/element.cuh`. `unit_roundoff` is half the distance from 1 to the next number;
+    `cuda/ptx/element.cuh`. `unit_roundoff` is half the distance from 1 to the next number;
     `tiny` is the smallest positive subnormal; `largest` the largest finite number.
     """
 
@@ -48,10 +48,13 @@ DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in (BF16, FP16, FP32)}
 _ALIASES = {"bfloat16": "bf16", "float16": "fp16", "f16": "fp16", "half": "fp16", "float32": "fp32"}
 
 
-def dtype_of(name: str) -> DType:
-    """The type called `name` (bf16, fp16, fp32 or NumPy's and torch's names for them)."""
-    word = name.removeprefix("torch.")
+def dtype_of(name: object) -> DType:
+    """The type called `name`: bf16, fp16, fp32, or NumPy's and torch's types and their names."""
+    if isinstance(name, DType):
+        return name
+    shown = name.__name__ if isinstance(name, type) else str(name)
+    word = shown.removeprefix("torch.").lower()
     try:
         return DTYPES[_ALIASES.get(word, word)]
     except KeyError:
-        raise InputError(f"dtype={name!r} is not known; use one of {', '.join(DTYPES)}.") from None
+        raise InputError(f"dtype={shown!r} is not known; use {', '.join(DTYPES)}.") from None

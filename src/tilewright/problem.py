@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import index
+from typing import SupportsIndex
 
 from tilewright.dtypes import DType
 from tilewright.errors import InputError
@@ -26,7 +28,7 @@ class Problem:
     def __post_init__(self) -> None:
         for name in ("m", "n", "k"):
             extent = getattr(self, name)
-            if not 1 <= extent <= _LARGEST:
+            if not 1 <= whole(name, extent) <= _LARGEST:
                 raise InputError(f"{name}={extent} must be between 1 and {_LARGEST}.")
 
     @property
@@ -41,6 +43,13 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.m}×{self.n}×{self.k} {self.dtype.name}"
+
+
+def whole(name: str, value: object) -> int:
+    """An int, from any type of whole number. Raises InputError for others, also for 128.0."""
+    if not isinstance(value, SupportsIndex):
+        raise InputError(f"{name}={value!r} must be a whole number.")
+    return index(value)
 
 
 def nearest_multiple(value: int, multiple: int) -> int:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.dtypes import DType
+from tilewright.errors import InputError
 
 _FP32_ROUNDOFF = 2.0**-24
 _MMA_K = 16
@@ -92,6 +93,8 @@ def random_operands(
     m: int, n: int, k: int, dtype: DType, seed: int = 0
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Normal random A[m, k] and B[k, n] of the type; zeros would hide faults and run faster."""
+    if seed < 0:
+        raise InputError(f"seed={seed} must be 0 or more.")
     random = np.random.default_rng(seed)
     a = random.standard_normal((m, k), np.float32).astype(dtype.numpy())
     b = random.standard_normal((k, n), np.float32).astype(dtype.numpy())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tilewright
@@ -44,10 +45,34 @@ def test_what_the_counts_mean(ladder: Ladder) -> None:
     said = meaning(naive, None)
     assert said[0] == "4-way bank conflicts on ldmatrix.x4, 8-way on ldmatrix.x2.trans"
     assert "stores fill 50% of each sector" in said
-    assert meaning(bcf, naive)[0] == "no bank conflicts"
-    assert "ldmatrix wavefronts ÷ 5.33" in meaning(bcf, naive)
-    assert "barriers ÷ 2" in meaning(dbf, bcf)
-    assert {"stores fill whole sectors", "store sectors ÷ 2"} <= set(meaning(rw, dbf))
+    assert meaning(bcf, naive) == ["ldmatrix wavefronts ÷\u00a05.33", "no bank conflicts"]
+    assert meaning(dbf, bcf) == ["barriers ÷\u00a02"]
+    assert {"stores fill whole sectors", "store sectors ÷\u00a02"} <= set(meaning(rw, dbf))
+    assert meaning(bcf, bcf) == []
+
+
+def test_as_text(ladder: Ladder) -> None:
+    text = str(ladder)
+    assert text.startswith("C = A·B, 128×256×64 bf16 on PTX emulator")
+    assert "Against hgemm_naive: ldmatrix wavefronts" in text
+    assert not any(line.endswith(" ") for line in text.splitlines())
+
+
+def test_rows_by_name(ladder: Ladder) -> None:
+    assert len(ladder) == 4
+    assert ladder["hgemm_bcf"].bank_conflicts == 0
+    with pytest.raises(KeyError):
+        ladder["hgemm"]
+
+
+def test_what_a_notebook_may_pass() -> None:
+    """One name, NumPy's types, whole numbers of any kind."""
+    (row,) = climb(m=np.int64(128), n=256, k=32, dtype=np.float16, rungs="hgemm_bcf",
+                   engine="emulator")  # fmt: skip
+    assert (row.dtype, row.m) == ("fp16", 128)
+    for bad in (128.0, "128"):
+        with pytest.raises(InputError, match="m=.* must be a whole number"):
+            climb(m=bad, n=256, k=32, engine="emulator")  # type: ignore[arg-type]
 
 
 def test_a_rung_that_refuses_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,14 @@ def test_without_bf16_arrays_the_ladder_does_not_run(machine: Callable[..., None
 def test_fixes_match_the_installed_cuda_version(machine: Callable[..., None]) -> None:
     for version, wanted in [("12.9.10", "12"), ("13.5.0", "13"), (None, "13")]:
         machine(packages={"cuda-bindings": version} if version else {})
-        assert found()["cublas"].fix == f'pip install "cuda-toolkit[cublas]=={wanted}.*"'
+        assert found()["headers"].fix == f'pip install "cuda-toolkit[cudart]=={wanted}.*"'
+
+
+def test_peers_are_not_asked_for_without_a_gpu(machine: Callable[..., None]) -> None:
+    machine()
+    for name in ("cublas", "torch"):
+        row = found()[name]
+        assert (row.status, row.found, row.fix) == ("optional", "only of use with a GPU", None)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +244,8 @@ def test_fixes_are_whole_lines_in_a_narrow_terminal(
     doctor()
     lines = capsys.readouterr().out.splitlines()
     assert 'pip install "tilewright[cu13]"            # missing: nvrtc' in lines
-    assert 'pip install "cuda-toolkit[cublas]==13.*"  # optional: cublas' in lines
+    assert 'pip install "cuda-toolkit[cudart]==13.*"  # optional: headers' in lines
+    assert lines[-1] == "not ready"
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])

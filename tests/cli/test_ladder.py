@@ -129,9 +129,12 @@ def test_counts_for_another_chip_are_labelled(capsys: pytest.CaptureFixture[str]
          "needs; the nearest accepted value is 640."),
         (["-k", "33"], "k=33 is not a multiple of 32, as hgemm_naive needs; the nearest accepted "
          "value is 32."),
-        (["--dtype", "fp8"], "dtype='fp8' is not known; use one of bf16, fp16, fp32."),
-        (["--dtype", "fp32"], "dtype=fp32 is not for hgemm_naive; use bf16 or fp16."),
+        (["--dtype", "fp8"], "dtype='fp8' is not known; use bf16, fp16, fp32."),
+        (["--dtype", "fp32"], "hgemm_naive takes bf16 or fp16, not fp32."),
         (["--gpu", "h20"], "gpu='h20' is not in the table; did you mean h200?"),
+        (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
+        (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),
+        (["--seed", "-4"], "seed=-4 must be 0 or more."),
         (["sgem"], "family='sgem' is not known; did you mean hgemm?"),
         (["sgem", "--rung", "hgemm_bcf"], "family='sgem' is not known; did you mean hgemm?"),
         (["--record", "times.jsonl"], "--record keeps times, and the emulator has none; it needs "
@@ -154,7 +157,7 @@ def test_bad_input(
 
 def test_an_unknown_engine(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ladder", "--engine", "cuda"]) == 2
-    assert "engine='cuda' is not known; use auto, gpu, emulator." in capsys.readouterr().err
+    assert "engine='cuda' is not known; use auto, gpu or emulator." in capsys.readouterr().err
 
 
 @pytest.mark.skipif(bool(gpus_found()), reason="there is a GPU here")

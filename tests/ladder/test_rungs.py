@@ -138,7 +138,7 @@ def test_refusals_name_the_nearest_value(m: int, n: int, k: int, said: str) -> N
 
 def test_refusal_of_a_type() -> None:
     said = RUNGS["hgemm_bcf"].refusal(Problem(128, 256, 64, FP32))
-    assert said == "dtype=fp32 is not for hgemm_bcf; use bf16 or fp16."
+    assert said == "hgemm_bcf takes bf16 or fp16, not fp32."
 
 
 def test_takes_what_fits() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tilewright.build import Artifact, Source, build
 from tilewright.dtypes import dtype_of
@@ -16,7 +16,7 @@ from tilewright.ladder.rungs import KERNEL, Rung, select
 from tilewright.launch import Launch, gemm_args
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
-from tilewright.problem import Problem
+from tilewright.problem import Problem, whole
 from tilewright.verify import Verdict, judge, oracle, random_operands
 
 if TYPE_CHECKING:
@@ -97,6 +97,21 @@ class Ladder:
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, name: str) -> Row:
+        """The row of this name. Raises: KeyError."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def __str__(self) -> str:
+        from tilewright.bench.ladder_table import to_text
+
+        return to_text(self)
+
     @property
     def correct(self) -> bool:
         """No row is wrong."""
@@ -120,11 +135,11 @@ class Ladder:
 def climb(
     family: str | None = None,
     *,
-    m: int | None = None,
-    n: int | None = None,
-    k: int | None = None,
-    dtype: str = "bf16",
-    rungs: Sequence[str] = (),
+    m: SupportsIndex | None = None,
+    n: SupportsIndex | None = None,
+    k: SupportsIndex | None = None,
+    dtype: object = "bf16",
+    rungs: str | Sequence[str] = (),
     engine: str = "auto",
     gpu: str | None = None,
     every_family: bool = False,
@@ -140,15 +155,17 @@ def climb(
     Cost     compiles each rung once and caches it; milliseconds a rung in the emulator at the
              default shape, seconds on a GPU.
     """
-    chosen = select(None if every_family or rungs else family or DEFAULT_FAMILY, tuple(rungs))
-    if rungs and family is not None:
+    names = (rungs,) if isinstance(rungs, str) else tuple(rungs)
+    chosen = select(None if every_family or names else family or DEFAULT_FAMILY, names)
+    if names and family is not None:
         select(family)
     kind = dtype_of(dtype)
     opened = open_engine(engine, gpu)
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
-    m, n, k = (d if given is None else given for given, d in zip((m, n, k), defaults, strict=True))
-    problem = Problem(m, n, k, kind)
-    refusals = _refusals(chosen, problem, named=bool(rungs))
+    given = zip("mnk", (m, n, k), defaults, strict=True)
+    rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
+    problem = Problem(rows, cols, depth, kind)
+    refusals = _refusals(chosen, problem, named=bool(names))
     run = _Run(problem, seed, progress or (lambda what, done, total: None))
     if isinstance(opened, EmulatorEngine):
         return _count(opened, chosen, refusals, run)

@@ -17,28 +17,39 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from tilewright.bench.ladder import Ladder, Row
-    from tilewright.emulator.report import Report
 
-_LEGEND = (
-    "Counts, not times. wavefront: one pass of shared memory, 128 bytes; ideal: the passes that "
-    "the bytes need; conflicts: wavefronts beyond the ideal, cp.async aside; sector: 32 bytes of "
-    "global memory; error: of C against float64, with ✓ where every element is within its bound."
-)
+_LEGEND = """\
+Counts, not times:
+wavefronts  passes over the banks of shared memory, up to 128 bytes each
+ideal       the passes that the bytes need (staging C in it needs more)
+conflicts   wavefronts beyond the ideal, cp.async aside: it has its own rules
+sectors     pieces of 32 bytes of global memory that are touched
+error       of C against float64; ✓ where each element is within its bound"""
 
 
 def render(ladder: Ladder) -> RenderableType:
     """The table with its title and notes."""
     on_gpu = any(row.us is not None for row in ladder.rows)
     table = _timed(ladder) if on_gpu else _counted(ladder)
-    table.title = f"C = A·B, {ladder.problem} on {ladder.engine}"
-    table.title_justify = table.caption_justify = "left"
-    parts: list[RenderableType] = [table]
+    title = Text(f"C = A·B, {ladder.problem} on {ladder.engine}", style="italic")
+    parts: list[RenderableType] = [title, table]
     if not on_gpu:
         parts += [_why(ladder), Text(""), Text(_LEGEND, style="dim")]
+    if rival := next((row.rival for row in ladder.rows if row.rival), None):
+        said = f"speedup: {rival}'s time ÷ this one's, the median of interleaved rounds"
+        parts.append(Text(said, style="dim"))
     wrong = [row for row in ladder.rows if row.status == "wrong"]
     parts += [Text(f"{row.name} is wrong: {row.reason}", style="bold red") for row in wrong]
     parts += [Text(f"Note: {note}", style="yellow") for note in ladder.notes]
     return Group(*parts)
+
+
+def to_text(ladder: Ladder) -> str:
+    """The same as plain text."""
+    console = Console(file=StringIO(), width=100)
+    with console.capture() as captured:
+        console.print(render(ladder))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def to_html(ladder: Ladder) -> str:
@@ -91,29 +102,29 @@ def _timed(ladder: Ladder) -> Table:
             _number(row.blocks_per_sm),
             _error(row),
         )
-    rival = next((row.rival for row in ladder.rows if row.rival), None)
-    if rival:
-        table.caption = f"speedup: {rival}'s time ÷ this one's, medians of interleaved rounds"
     return table
 
 
 def _why(ladder: Ladder) -> RenderableType:
-    """For each rung its idea, and what its counts say."""
+    """For each rung its idea, and what its counts say, the later ones against the one before."""
     table = Table(box=None, show_header=False, pad_edge=False)
-    before: Report | None = None
+    before: Row | None = None
     for row in ladder.rows:
         report = ladder.reports.get(row.name)
         if report is None:
             table.add_row(row.name, Text(row.reason or "", style="yellow"))
             continue
-        said = Text(RUNGS[row.name].idea + "\n").append(_said(report, before), style="cyan")
+        said = Text(_sentence(RUNGS[row.name].idea) + "\n")
+        remarks = meaning(report, ladder.reports[before.name] if before else None)
+        against = f"Against {before.name}: " if before and remarks else ""
+        said.append(_sentence(against + "; ".join(remarks or ["The same counts"])), style="cyan")
         table.add_row(Text(row.name, style="bold"), said)
-        before = report
+        before = row
     return table
 
 
-def _said(report: Report, before: Report | None) -> str:
-    return "; ".join(meaning(report, before)) + "."
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "."
 
 
 def _number(value: int | None) -> str:

@@ -8,12 +8,17 @@ _NAMES = {"ldmatrix": "ldmatrix", "stmatrix": "stmatrix", "ld": "loads", "st": "
 
 
 def meaning(report: Report, before: Report | None) -> list[str]:
-    """Short remarks on one rung, the rung before it being `before`."""
-    remarks = [_conflicts(report)]
-    remarks += [remark for remark in (_copies(report), _stores(report)) if remark]
-    if before is not None:
-        remarks += _changes(report, before)
-    return remarks
+    """Short remarks on one rung; of a later rung only what is not so of the one before it."""
+    facts = _facts(report)
+    if before is None:
+        return facts
+    known = _facts(before)
+    return _changes(report, before) + [fact for fact in facts if fact not in known]
+
+
+def _facts(report: Report) -> list[str]:
+    facts = (_conflicts(report), _copies(report), _stores(report))
+    return [fact for fact in facts if fact]
 
 
 def _conflicts(report: Report) -> str:
@@ -76,4 +81,4 @@ def _barriers(report: Report) -> int:
 
 
 def _factor(now: int, then: int) -> str:
-    return f"÷ {then / now:.3g}" if now < then else f"× {now / max(then, 1):.3g}"
+    return f"÷\u00a0{then / now:.3g}" if now < then else f"×\u00a0{now / max(then, 1):.3g}"

@@ -51,7 +51,9 @@ def size(*, json: JsonTarget = None) -> int:
     cache = default_cache()
     count, total = len(cache.entries()), cache.size_bytes()
     row = {"folder": _folder(cache.root), "entries": count, "bytes": total}
-    emit("cache-size", [row], f"kernels: {count}, {total / 2**20:.1f} MiB", json)
+    emit(
+        "cache-size", [row], f"{count} kernels, {_mib(total)}, in {cache.root or 'no folder'}", json
+    )
     return 0
 
 
@@ -64,14 +66,19 @@ def clear(*, json: JsonTarget = None) -> int:
     from tilewright.cache import default_cache
 
     cache = default_cache()
+    total = cache.size_bytes()
     removed = cache.clear()
     emit(
         "cache-clear",
         [{"folder": _folder(cache.root), "removed": removed}],
-        f"kernels removed: {removed}",
+        f"removed {removed} kernels, {_mib(total)}, from {cache.root or 'no folder'}",
         json,
     )
     return 0
+
+
+def _mib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**20:.1f} MiB"
 
 
 def _folder(root: object) -> str | None:
@@ -87,9 +94,13 @@ def _table(folder: str, entries: Sequence[Entry]) -> Table:
     from rich.text import Text
 
     table = Table(
-        box=None, pad_edge=False, header_style="bold", title=Text(folder), title_justify="left"
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        title=Text(folder if entries else f"{folder} is empty"),
+        title_justify="left",
     )
-    for title in ("kernel", "arch", "KiB", "last used (UTC)", "key"):
+    for title in ("source", "arch", "KiB", "last used (UTC)", "key"):
         table.add_column(title, justify="right" if title == "KiB" else "left", no_wrap=True)
     for entry in entries:
         table.add_row(

@@ -45,7 +45,14 @@ def doctor(*, json: JsonTarget = None) -> int:
     emit("doctor", [asdict(row) for row in rows], _table(rows), json)
     # Not a part of the table: a narrow terminal must not break what is there to be pasted.
     console(json).print(_fixes(rows), soft_wrap=True, end="")
-    return 0 if any(r.name.startswith("engine ") and r.status == "ok" for r in rows) else 2
+    ready = [row.name.removeprefix("engine ") for row in rows if _runs(row)]
+    verdict = f"ready: tilewright ladder runs on {' and '.join(ready)}" if ready else "not ready"
+    console(json).print(verdict, style="green" if ready else "bold red")
+    return 0 if ready else 2
+
+
+def _runs(row: Row) -> bool:
+    return row.name.startswith("engine ") and row.status == "ok"
 
 
 def examine() -> tuple[Row, ...]:
@@ -121,7 +128,7 @@ def _driver() -> Row:
     from tilewright.engines import probe
 
     if not probe.driver_available():
-        return Row("driver", "optional", None)
+        return Row("driver", "optional", "none found")
     cuda = probe.cuda_version()
     parts = [probe.driver_version(), f"CUDA {cuda[0]}.{cuda[1]}" if cuda else None]
     return Row("driver", "ok", ", ".join(filter(None, parts)) or "version unknown")
@@ -132,7 +139,7 @@ def _gpu() -> Row:
 
     gpus = probe.gpus_found()
     if not gpus:
-        return Row("gpu", "optional", None)
+        return Row("gpu", "optional", "none found")
     found = "; ".join(f"{gpu.name}, compute capability {gpu.major}.{gpu.minor}" for gpu in gpus)
     return Row("gpu", "ok", found)
 
@@ -144,7 +151,16 @@ def _headers() -> Row:
 
 def _cublas() -> Row:
     loaded = _pathfinder("load_nvidia_dynamic_lib", "cublas")
-    return _or_toolkit("cublas", getattr(loaded, "abs_path", None), "cublas")
+    return _peer(_or_toolkit("cublas", getattr(loaded, "abs_path", None), "cublas"))
+
+
+def _peer(row: Row) -> Row:
+    """What the ladder is timed against has nothing to do where there is no GPU."""
+    from tilewright.engines import probe
+
+    if row.status == "ok" or probe.gpus_found():
+        return row
+    return Row(row.name, row.status, "only of use with a GPU")
 
 
 def _pathfinder(function: str, library: str) -> object:
@@ -173,7 +189,7 @@ def _torch() -> Row:
     try:
         torch = distribution("torch")
     except PackageNotFoundError:
-        return Row("torch", "optional", None, 'pip install "tilewright[torch]"')
+        return _peer(Row("torch", "optional", None, 'pip install "tilewright[torch]"'))
     try:
         text = str(torch.locate_file("torch/version.py"))
         with open(text, encoding="utf-8") as file:

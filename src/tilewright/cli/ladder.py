@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
 from tilewright.cli.output import JsonTarget, check_targets, console, emit
 from tilewright.errors import InputError
@@ -15,7 +15,17 @@ from tilewright.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-Extent = Annotated[int | None, Parameter(allow_leading_hyphen=True)]
+
+def _whole(_: object, tokens: Sequence[Token]) -> int:
+    """An int and nothing near it: 128.5 is refused, not cut."""
+    word = tokens[0].value
+    try:
+        return int(word)
+    except ValueError:
+        raise ValueError(f"{word!r} is not a whole number") from None
+
+
+Extent = Annotated[int | None, Parameter(allow_leading_hyphen=True, converter=_whole)]
 
 
 def ladder(
@@ -31,11 +41,11 @@ def ladder(
     gpu: str | None = None,
     all_: Annotated[bool, Parameter(name="--all", negative=())] = False,
     list_: Annotated[bool, Parameter(name="--list", negative=())] = False,
-    seed: int = 0,
+    seed: Annotated[int, Parameter(allow_leading_hyphen=True, converter=_whole)] = 0,
     record: Path | None = None,
     json: JsonTarget = None,
 ) -> int:
-    """Run a family of kernels, each one idea better than the one before, and say why it is.
+    """Run a family of kernels, each one idea better than the one before, and say why.
 
     On a GPU every rung is timed against PyTorch and cuBLAS; without one the emulator runs its
     compiled PTX and counts what the hardware would count. Every result is checked in float64.
@@ -55,11 +65,12 @@ def ladder(
     dtype
         Type of A, B and C: bf16 or fp16. Sums are fp32.
     rung
-        Only this rung; may be given several times.
+        Only this rung; give the option again for another one. --list names them.
     engine
         auto (the GPU if there is one), gpu or emulator.
     gpu
-        The GPU to count for in the emulator, such as a100 or rtx4090.
+        The GPU to count for in the emulator: a100, h100, h200, l40s, rtx3080, rtx3090, rtx4090,
+        rtx5060, rtx5090.
     all_
         Run all families.
     list_
@@ -127,9 +138,13 @@ def listing() -> list[dict[str, str]]:
 
 
 def _listing_table(rows: list[dict[str, str]]) -> Table:
+    from rich import box
     from rich.table import Table
 
-    table = Table("family", "rung", "idea", header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("family", no_wrap=True)
+    table.add_column("rung", no_wrap=True)
+    table.add_column("idea, and its file under tilewright/ladder/")
     for row in rows:
-        table.add_row(row["family"], row["name"], row["idea"])
+        table.add_row(row["family"], row["name"], f"{row['idea']}\n{row['file']}")
     return table

@@ -28,11 +28,28 @@ JsonTarget = Annotated[
 ]
 
 
+_NARROWEST = 80  # columns; a narrower terminal wraps lines, which reads better than cut numbers
+
+
 def console(json_target: str | None) -> Console:
     """Where tables and progress go: stderr when stdout is reserved for JSON."""
     from rich.console import Console  # 50 ms that --help need not pay
 
-    return Console(stderr=json_target == "-")
+    found = Console(stderr=json_target == "-")
+    return Console(stderr=found.stderr, width=max(found.width, _NARROWEST))
+
+
+def show(what: RenderableType, json_target: str | None) -> None:
+    """Prints to the console; into a file or pipe without the spaces that fill lines up."""
+    screen = console(json_target)
+    one_line = isinstance(what, str)  # a sentence is not broken, tables are laid out
+    if screen.is_terminal:
+        screen.print(what, soft_wrap=one_line, markup=not one_line)
+        return
+    with screen.capture() as captured:
+        screen.print(what, soft_wrap=one_line, markup=not one_line)
+    for line in captured.get().splitlines():
+        print(line.rstrip(), file=screen.file)
 
 
 def check_targets(*targets: str | Path | None) -> None:
@@ -57,7 +74,7 @@ def emit(
 
     Raises: InputError when the JSON file cannot be written.
     """
-    console(json_target).print(table)
+    show(table, json_target)
     if json_target is None:
         return
     document = {"schema": f"tilewright.{command}/1", "rows": [_finite(row) for row in rows]}

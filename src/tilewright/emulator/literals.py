@@ -104,8 +104,8 @@ def variable(text: str) -> Variable:
     natural = element * count  # a vector is aligned to its whole size
     for size in sizes:
         count *= size or 0
-    aligns = _ALIGN.findall(text.split(".ptr")[0])  # a pointer's .align is that of what it names
-    space = _SPACE.search(text)
+    own = text.split(".ptr")[0]  # a pointer's .global and .align are those of what it names
+    aligns, space = _ALIGN.findall(own), _SPACE.search(own)
     data = _initial(match["data"], match["type"]) if match["data"] else None
     nbytes = max(count * element, len(data or b""))
     align = max([int(a) for a in aligns] or [natural])

@@ -24,7 +24,7 @@ def open_engine(engine: str = "auto", gpu: str | None = None) -> GpuEngine | Emu
     installed; EngineError when a GPU is asked for and none is there.
     """
     if engine not in ENGINES:
-        raise InputError(f"engine={engine!r} is not known; use {', '.join(ENGINES)}.")
+        raise InputError(f"engine={engine!r} is not known; use auto, gpu or emulator.")
     wanted = gpu_named(gpu) if gpu is not None else None
     if engine == "emulator":
         return _emulator(gpu)

@@ -69,7 +69,7 @@ class Rung:
     def refusal(self, problem: Problem) -> str | None:
         """Why this rung does not take the problem, as a sentence with the way out; else None."""
         if problem.dtype.name not in self.dtypes:
-            return f"dtype={problem.dtype.name} is not for {self.name}; use {_or(self.dtypes)}."
+            return f"{self.name} takes {_or(self.dtypes)}, not {problem.dtype.name}."
         for axis, multiple in zip("mnk", (self.tile.bm, self.tile.bn, self.tile.bk), strict=True):
             extent = getattr(problem, axis)
             if extent % multiple:
@@ -103,6 +103,8 @@ def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
 
     Raises: InputError for an unknown family or rung, with the nearest known one.
     """
+    if family in RUNGS:
+        raise InputError(f"family={family!r} is a rung; use --rung {family}.")
     if family is not None and family not in FAMILIES:
         raise InputError(f"family={family!r} is not known; {_hint(family, FAMILIES)}")
     for name in names:

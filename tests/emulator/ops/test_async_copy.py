@@ -56,27 +56,16 @@ def test_every_size_lands_at_the_wait_and_only_its_bytes(
 
 
 def test_wait_group_leaves_the_newest_groups_in_flight(execute: Execute) -> None:
-    data, out = source(3), words(4)
-    copies = "".join(
-        f"cp.async.cg.shared.global [%r10+{512 * i}], [%d11+{512 * i}], 16;"
-        "cp.async.commit_group;"
+    data, seen = source(3), words(9)
+    body = SETUP + "".join(
+        f"cp.async.cg.shared.global [%r10+{512 * i}], [%d11+{512 * i}], 16;cp.async.commit_group;"
         for i in range(3)
     )
-    looks = "".join(
-        f"ld.shared.u32 %r20, [%r10+{512 * i}]; st.global.u32 [%d12+{{row}}+{{row}}], %r20;"
-        for i in range(3)
-    )
-    del looks
-    seen = words(9)
-    body = SETUP + copies
-    row = 0
-    for wait in (2, 1, 0):
-        body += f"cp.async.wait_group {wait};"
+    for step, pending in enumerate((2, 1, 0)):
+        body += f"cp.async.wait_group {pending};"
         for i in range(3):
             body += f"ld.shared.u32 %r20, [%r10+{512 * i}];"
-            body += f"st.global.u32 [%d12+{128 * row}], %r20;"
-            row += 1
-    del out
+            body += f"st.global.u32 [%d12+{128 * (3 * step + i)}], %r20;"
     execute(body + "ret;", data, seen)
     first = data.reshape(3, 32, 4)[:, :, 0]
     for step in range(3):
@@ -236,5 +225,5 @@ def test_faults_at_both_ends(execute: Execute) -> None:
     ],
 )
 def test_other_forms_stop(execute: Execute, text: str) -> None:
-    with pytest.raises(UnsupportedError, match="cp.async"):
+    with pytest.raises(UnsupportedError, match=r"cp\.async"):
         execute(text, source())

@@ -26,8 +26,14 @@ def same(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any]) -> None:
 @pytest.mark.parametrize(("kind", "dtype"), [("f32", "f4"), ("f64", "f8")])
 @pytest.mark.parametrize(
     ("name", "function"),
-    [("add", np.add), ("add.rn", np.add), ("sub", np.subtract), ("mul", np.multiply)]
-    + [("mul.rn", np.multiply), ("div.rn", np.divide)],
+    [
+        ("add", np.add),
+        ("add.rn", np.add),
+        ("sub", np.subtract),
+        ("mul", np.multiply),
+        ("mul.rn", np.multiply),
+        ("div.rn", np.divide),
+    ],
 )
 def test_arithmetic(compute: Compute, name: str, function: Any, kind: str, dtype: str) -> None:
     a, b = (x.ravel() for x in np.meshgrid(*[np.array(EDGE, dtype)] * 2))

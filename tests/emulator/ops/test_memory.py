@@ -16,9 +16,7 @@ Text = Callable[..., str]
 
 TYPES = [sign + bits for sign in "bus" for bits in ("8", "16", "32", "64")] + ["f32", "f64"]
 FORMS = [
-    (kind, count)
-    for kind, count in product(TYPES, (1, 2, 4))
-    if int(kind[1:]) // 8 * count <= 16
+    (kind, count) for kind, count in product(TYPES, (1, 2, 4)) if int(kind[1:]) // 8 * count <= 16
 ]
 REGISTER = {"8": "h", "16": "h", "32": "r", "64": "d", "f32": "f", "f64": "g"}
 
@@ -110,8 +108,15 @@ def test_a_load_into_its_own_address(execute: Execute) -> None:
 
 @pytest.mark.parametrize(
     "opcode",
-    ["ld.global.nc.u32", "ld.global.nc.L1::no_allocate.L2::128B.u32", "ld.volatile.global.u32"]
-    + ["ld.global.ca.u32", "ld.global.cg.b32", "ld.weak.global.u32", "ld.global.L2::64B.u32"],
+    [
+        "ld.global.nc.u32",
+        "ld.global.nc.L1::no_allocate.L2::128B.u32",
+        "ld.volatile.global.u32",
+        "ld.global.ca.u32",
+        "ld.global.cg.b32",
+        "ld.weak.global.u32",
+        "ld.global.L2::64B.u32",
+    ],
 )
 def test_cache_hints_change_nothing(execute: Execute, opcode: str) -> None:
     source, out = np.array([9], "u4"), np.zeros(1, "u4")

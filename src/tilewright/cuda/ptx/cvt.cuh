@@ -1,6 +1,6 @@
 #pragma once
 #include "ptx/address.cuh"
-#include "tile/element.cuh"
+#include "ptx/element.cuh"
 // PTX ISA, "Data Movement and Conversion Instructions: cvt" (packed forms: sm_80 and later).
 namespace ptx {
 

@@ -1,9 +1,10 @@
 #pragma once
 #include "ptx/address.cuh"
-#include "tile/element.cuh"
+#include "ptx/element.cuh"
 // PTX ISA, "Matrix multiply-accumulate: mma", shape m16n8k16 (sm_80 and later).
-// acc[16, 8] += a[16, 16] * b[16, 8]; one warp, fp32 accumulators; the maps of elements
-// to lanes are in tile/fragment.cuh. T names the type of the 16-bit operands.
+// acc[16, 8] += a[16, 16] * b[16, 8]; one warp, fp32 accumulators; tile/fragment.cuh says
+// which addresses ldmatrix needs to fill a and b, and which elements acc holds. T names the
+// type of the 16-bit operands.
 namespace ptx {
 
 template <class T>

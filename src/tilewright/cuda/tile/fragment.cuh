@@ -3,8 +3,9 @@
 // Pure index arithmetic; PTX ISA, "Matrix Fragments for mma.m16n8k16".
 namespace tile {
 
-// The row of a [16, 16] tile whose address this lane gives to ldmatrix_x4; with ldmatrix_col
-// the four registers come out in the order that mma wants for A.
+// The row of A[16, 16] whose address this lane gives to ldmatrix_x4, and the column where its
+// 8 elements begin: the four registers then come out in the order that mma wants for A. For
+// B[16, 8] and ldmatrix_x2_trans the row is the same, and the column is 0.
 __device__ __forceinline__ int ldmatrix_row(int lane) { return lane % 16; }
 __device__ __forceinline__ int ldmatrix_col(int lane) { return lane / 16 * 8; }
 

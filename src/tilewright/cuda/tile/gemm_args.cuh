@@ -1,5 +1,5 @@
 #pragma once
-#include "tile/element.cuh"
+#include "ptx/element.cuh"
 // The parameters of every GEMM kernel; launch.py builds the same record in Python, and its
 // size arrives as a macro so that the two cannot drift apart.
 using T = ELEMENT;

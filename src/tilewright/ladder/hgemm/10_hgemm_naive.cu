@@ -16,6 +16,7 @@
 #include "ptx/mma.cuh"
 
 // --- Tile -------------------------------------------------------------------------------
+// BM, BN, BK = 128, 128, 32 elements a block, and SMEM_BYTES, come from ladder/rungs.py.
 constexpr int WM = 64, WN = 32;                       // elements of C per warp
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
@@ -30,7 +31,7 @@ struct Smem {
 };
 static_assert(sizeof(Smem) == SMEM_BYTES, "the rung table and Smem disagree");
 
-extern "C" __global__ __launch_bounds__(THREADS, 2)
+extern "C" __global__ __launch_bounds__(THREADS, 2)     // two blocks a multiprocessor
 void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K, N]
   extern __shared__ __align__(128) unsigned char raw[];
   Smem& s = *reinterpret_cast<Smem*>(raw);
@@ -41,7 +42,8 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
   const unsigned thread = threadIdx.x;
   const int lane = thread % 32, warp = thread / 32;
   const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
-  const int row = tile::ldmatrix_row(lane), col = tile::ldmatrix_col(lane);  // mine to address
+  // The row and column that this lane addresses in ldmatrix, and its first chunk of A and of B.
+  const int row = tile::ldmatrix_row(lane), col = tile::ldmatrix_col(lane);
   const int a_row = thread / (BK / CHUNK), a_col = thread % (BK / CHUNK) * CHUNK;
   const int b_row = thread / (BN / CHUNK), b_col = thread % (BN / CHUNK) * CHUNK;
 

@@ -6,7 +6,7 @@
 //           a 16-byte one fills all; swizzle_c keeps the staging free of bank conflicts.
 // Found     half the store sectors, and 3 % of the time: C is a small part of the traffic at this K.
 //           4096³ bf16 on an H200: 407.7 µs, 337.1 TFLOP/s, 0.49 of torch (2026-11-30T04:02:20Z).
-// Next      larger warp tiles and longer rows (BK = 64), where shared memory stops being the limit.
+// Next      (not built yet) rows of 128 bytes, which cp.async copies at the ideal: BK = 64.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"
 #include "tile/raster.cuh"
@@ -17,6 +17,7 @@
 #include "ptx/mma.cuh"
 
 // --- Tile -------------------------------------------------------------------------------
+// BM, BN, BK = 128, 128, 32 elements a block, and SMEM_BYTES, come from ladder/rungs.py.
 constexpr int WM = 64, WN = 32;                       // elements of C per warp
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
@@ -34,7 +35,7 @@ union Smem {
 };
 static_assert(sizeof(Smem) == SMEM_BYTES, "the rung table and Smem disagree");
 
-extern "C" __global__ __launch_bounds__(THREADS, 2)
+extern "C" __global__ __launch_bounds__(THREADS, 2)     // two blocks a multiprocessor
 void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K, N]
   extern __shared__ __align__(128) unsigned char raw[];
   Smem& s = *reinterpret_cast<Smem*>(raw);
@@ -45,7 +46,8 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
   const unsigned thread = threadIdx.x;
   const int lane = thread % 32, warp = thread / 32;
   const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
-  const int row = tile::ldmatrix_row(lane), col = tile::ldmatrix_col(lane);  // mine to address
+  // The row and column that this lane addresses in ldmatrix, and its first chunk of A and of B.
+  const int row = tile::ldmatrix_row(lane), col = tile::ldmatrix_col(lane);
   const int a_row = thread / (BK / CHUNK), a_col = thread % (BK / CHUNK) * CHUNK;
   const int b_row = thread / (BN / CHUNK), b_col = thread % (BN / CHUNK) * CHUNK;
 

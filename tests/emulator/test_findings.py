@@ -1,0 +1,48 @@
+"""Findings: each kind once an instruction, with how often it happened."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.emulator.findings import Finding, Findings
+from tilewright.emulator.ir import Instruction
+from tilewright.emulator.memory import GlobalMemory
+
+
+def findings() -> Findings:
+    return Findings([Instruction("ld.global.u32", (), None, (), 5, "ld.global.u32 …")])
+
+
+def report(found: Findings, bad: list[bool], blocks: int = 1) -> None:
+    lanes = np.array(bad).reshape(1, 1, -1)
+    memory = GlobalMemory()
+    memory.allocate(np.zeros(4, "u1"), "x")
+    address = np.full(lanes.shape, memory.allocations[0].base + 4)
+    found.lanes("out-of-bounds", 0, "4 bytes", address, lanes, blocks, memory)
+
+
+def test_the_first_lane_and_the_number_of_others() -> None:
+    found = findings()
+    report(found, [False, False])
+    assert found.all() == []
+    found.first_block = 8
+    report(found, [False, True, True])
+    found.first_block = 16
+    report(found, [True, True], blocks=3)
+    (finding,) = found.all()
+    assert (finding.block, finding.warp, finding.lane, finding.array) == (8, 0, 1, "x")
+    assert finding.line == 5
+    assert finding.message.endswith("(x), block 8, warp 0, lane 1, and 7 more times")
+
+
+def test_once_is_not_more_times() -> None:
+    found = findings()
+    report(found, [True])
+    assert found.all()[0].message.endswith("lane 0")
+
+
+def test_faults_without_an_address() -> None:
+    found = findings()
+    found.add(Finding("deadlock", "nobody comes.", "k.cu", 3), 0)
+    found.add(Finding("deadlock", "again", "k.cu", 3), 0)
+    assert [f.message for f in found.all()] == ["nobody comes."]
