@@ -15,7 +15,7 @@ from tilewright.emulator.machine import Trace
 class Access:
     """One memory instruction over the whole launch.
 
-    `space` is shared, global, global>shared or param. `wavefronts` are of shared memory,
+    `space` is shared, global or global>shared. `wavefronts` are of shared memory,
     `sectors` of 32 bytes; the ideals are what the same bytes would cost without conflicts or
     gaps. `bytes` are what the lanes asked for.
     """
@@ -36,7 +36,7 @@ class Access:
 class Report:
     """The outcome of one launch in the emulator.
 
-    completed      False after a deadlock
+    completed      False after a deadlock or a trap
     accesses       one row a memory instruction that ran, in program order
     instructions   warp-level issues of PTX instructions, by opcode
     findings       faults, each kind once an instruction

@@ -45,19 +45,13 @@ def statements(text: str) -> Iterator[Statement]:
                 yield Statement("directive", so_far, first)
             elif so_far:
                 continue
-        elif char in "([":
-            brackets += 1
-            continue
-        elif char in ")]":
-            brackets -= 1
+        elif char in "([)]":
+            brackets += 1 if char in "([" else -1
             continue
         elif char == "{" and not brackets and not vectors and _SCOPE.match(so_far):
             yield Statement("open", so_far, first or line)
-        elif char == "{":
-            vectors += 1
-            continue
-        elif char == "}" and vectors:
-            vectors -= 1
+        elif char == "{" or (char == "}" and vectors):
+            vectors += 1 if char == "{" else -1
             continue
         elif char == "}":
             yield Statement("close", so_far, first or line)

@@ -125,12 +125,7 @@ def emulate(
     module = parse(text if _is_ptx(text) else _compile(text, name, arch, defines, include_path))
     found = _kernel(module, kernel)
     _check_threads(found, full_block)
-    if isinstance(args, (str, bytes, np.ndarray)) or not isinstance(args, Sequence):
-        raise InputError(f"args is a {type(args).__name__}; give a list, one value a parameter.")
-    if len(args) != len(found.params):
-        raise InputError(
-            f"args has {len(args)} values; {found.name} takes {len(found.params)} parameters."
-        )
+    _check_count(found, args)
     program = compile_kernel(module, found)
     _check_shared(program, shared_bytes)
     memory = GlobalMemory()
@@ -148,6 +143,15 @@ def _extents(what: str, extents: Sequence[int]) -> list[int]:
     except TypeError:
         raise InputError(f"{what}={extents!r} must be 1 to 3 integers, as (32, 8).") from None
     return values
+
+
+def _check_count(kernel: Kernel, args: Sequence[Any]) -> None:
+    if isinstance(args, (str, bytes, np.ndarray)) or not isinstance(args, Sequence):
+        raise InputError(f"args is a {type(args).__name__}; give a list, one value a parameter.")
+    if len(args) != len(kernel.params):
+        raise InputError(
+            f"args has {len(args)} values; {kernel.name} takes {len(kernel.params)} parameters."
+        )
 
 
 def _check_threads(kernel: Kernel, block: Dim3) -> None:
