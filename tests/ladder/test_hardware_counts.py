@@ -35,12 +35,3 @@ def test_equal(launch: dict[str, Any]) -> None:
     without_copies = (row.shared_wavefronts_ldmatrix or 0) + (row.shared_wavefronts_ldst or 0)
     by_unit = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
     assert without_copies == counters[by_unit.format("ld")] + counters[by_unit.format("st")]
-
-
-@pytest.mark.parametrize(
-    "launch", DATA["launches"], ids=lambda x: f"{x['name']}-{x['m']}x{x['n']}x{x['k']}"
-)
-def test_instructions_are_near(launch: dict[str, Any]) -> None:
-    """PTX instructions are not the machine's: the assembler folds and adds address arithmetic."""
-    row = emulated(launch)
-    assert row.instructions == pytest.approx(launch["counters"]["smsp__inst_executed.sum"], rel=0.2)

@@ -4,8 +4,8 @@
 //           to shared memory, wait, and let each of 2x4 warps multiply its 64x32 with mma.
 // Expect    a tile lies in shared memory as it lies in global memory, so the 8 rows of an
 //           ldmatrix share banks: 4-way conflicts on A (64-byte rows), 8-way on B (256-byte rows).
-// Found     the conflicts as expected, in an H200's counters too. 4096³ bf16 on an H200: 1,384.5 µs,
-//           99.3 TFLOP/s, 0.15 of torch (2026-11-30T04:02:20Z).
+// Found     the conflicts as expected, in an H200's counters too. 4096³ bf16 on an H200: 1,396.0
+//           µs, 98.4 TFLOP/s, 0.15 of torch (2026-11-30T04:29:06Z).
 // Next      hgemm_bcf moves the 16-byte chunks of each row apart.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"

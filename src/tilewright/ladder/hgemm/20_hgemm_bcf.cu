@@ -4,8 +4,8 @@
 //           it is read: the 8 rows of an ldmatrix then lie in 8 different groups of 4 banks.
 // Expect    the wavefronts of one ldmatrix fall from 16 to 4 (A) and from 16 to 2 (B), the ideal;
 //           cp.async stays as it was, since its 64-byte rows cost twice with or without.
-// Found     as expected: 2.6 times as fast, and cp.async still takes 1.5 times its ideal. 4096³ bf16
-//           on an H200: 528.4 µs, 260.1 TFLOP/s, 0.38 of torch (2026-11-30T04:02:20Z).
+// Found     as expected: 2.6 times as fast, and cp.async still takes 1.5 times its ideal. 4096³
+//           bf16 on an H200: 531.1 µs, 258.8 TFLOP/s, 0.38 of torch (2026-11-30T04:29:06Z).
 // Next      hgemm_bcf_dbf loads the next tile while this one is multiplied.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"
