@@ -251,11 +251,11 @@ def rung_launch(
     )
 
 
-def identity(rung: Rung, engine: Engine, problem: Problem) -> dict[str, Any]:
-    """The fields that every row of a rung has."""
+def identity(name: str, family: str, engine: Engine, problem: Problem) -> dict[str, Any]:
+    """The fields that every row has."""
     return {
-        "name": rung.name,
-        "family": rung.family,
+        "name": name,
+        "family": family,
         "engine": engine.name,
         "arch": engine.arch,
         "dtype": problem.dtype.name,
@@ -267,7 +267,8 @@ def identity(rung: Rung, engine: Engine, problem: Problem) -> dict[str, Any]:
 
 
 def skipped(rung: Rung, engine: Engine, problem: Problem, reason: str) -> Row:
-    return Row(**identity(rung, engine, problem), status="skipped", reason=reason)
+    fields = identity(rung.name, rung.family, engine, problem)
+    return Row(**fields, status="skipped", reason=reason)
 
 
 def judged(verdict: Verdict) -> dict[str, Any]:
@@ -302,7 +303,7 @@ def _counted_row(
     report: Report,
     verdict: Verdict,
 ) -> Row:
-    fields = identity(rung, engine, problem) | judged(verdict) | report.totals
+    fields = identity(rung.name, rung.family, engine, problem) | judged(verdict) | report.totals
     fields |= resources(rung, problem, launch, gpu_named(engine.gpu.name))
     if report.findings and verdict.correct:
         first = report.findings[0]

@@ -135,18 +135,7 @@ def _arena(engine: GpuEngine, problem: Problem, seed: int) -> _Arena:
 
 def _peer(peer: Peer, arena: _Arena) -> _Contestant:
     enqueue = peer.bind(arena.a, arena.b, arena.c, arena.problem)
-    problem, engine = arena.problem, arena.engine
-    fields = {
-        "name": peer.name,
-        "family": "peer",
-        "engine": engine.name,
-        "arch": engine.arch,
-        "dtype": problem.dtype.name,
-        "layout": problem.layout,
-        "m": problem.m,
-        "n": problem.n,
-        "k": problem.k,
-    }
+    fields = identity(peer.name, "peer", arena.engine, arena.problem)
     return _Contestant(peer.name, enqueue, fields)
 
 
@@ -161,7 +150,8 @@ def _rung(rung: Rung, arena: _Arena) -> _Contestant:
     def enqueue(which: int) -> None:
         engine.launch(launches[which % len(launches)])
 
-    fields = identity(rung, engine, problem) | _residency(rung, engine, problem, launches[0])
+    fields = identity(rung.name, rung.family, engine, problem)
+    fields |= _residency(rung, engine, problem, launches[0])
     return _Contestant(rung.name, enqueue, fields, record.source_hash(code_of(rung.text)))
 
 
