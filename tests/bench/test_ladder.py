@@ -71,7 +71,7 @@ def test_what_a_notebook_may_pass() -> None:
                    engine="emulator")  # fmt: skip
     assert (row.dtype, row.m) == ("fp16", 128)
     for bad in (128.0, "128"):
-        with pytest.raises(InputError, match="m=.* must be a whole number"):
+        with pytest.raises(InputError, match=r"m=.* must be a whole number"):
             climb(m=bad, n=256, k=32, engine="emulator")  # type: ignore[arg-type]
 
 
