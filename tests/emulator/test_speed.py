@@ -1,0 +1,43 @@
+"""The emulator stays fast enough to be used: budgets of two CPU cores, start-up excluded."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tilewright.bench.ladder import build_rung, rung_launch
+from tilewright.dtypes import BF16
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.gpus import GPUS
+from tilewright.ladder.rungs import RUNGS
+from tilewright.problem import Problem
+from tilewright.verify import random_operands
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+
+def seconds(name: str, extent: int, times: int) -> float:
+    """The best of several launches; the first one compiles the PTX and doesn't count."""
+    engine, problem = EmulatorEngine(GPUS["h200"]), Problem(extent, extent, extent, BF16)
+    a, b = random_operands(extent, extent, extent, BF16)
+    out = engine.empty((extent, extent), np.dtype(BF16.numpy()))
+    artifact = build_rung(RUNGS[name], problem, engine.arch)
+    launch = rung_launch(RUNGS[name], artifact, problem, (engine.upload(a), engine.upload(b), out))
+    took = []
+    for _ in range(1 + times):
+        start = time.perf_counter()
+        engine.launch(launch)
+        took.append(time.perf_counter() - start)
+    return min(took[1:])
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_256_cubed(name: str) -> None:
+    assert seconds(name, 256, times=3) <= 0.2
+
+
+@pytest.mark.parametrize("name", ["hgemm_naive", "hgemm_bcf_dbf_rw"])
+def test_1024_cubed(name: str) -> None:
+    assert seconds(name, 1024, times=2) <= 2
