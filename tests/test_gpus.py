@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.errors import InputError
-from tilewright.gpus import GPUS, Gpu, arch_of, gpu_named
+from tilewright.gpus import GPUS, Gpu, arch_of, gpu_named, gpu_reported
 
 
 @pytest.mark.parametrize("name", ["h200", "H200", "NVIDIA H200", "nvidia h200"])
@@ -50,3 +50,26 @@ def test_figures_are_plausible(gpu: Gpu) -> None:
     assert gpu.fp32_tflops == pytest.approx(gpu.sms * lanes * 2 * gpu.boost_mhz / 1e6, rel=0.1)
     assert gpu.shared_bytes_per_block < gpu.shared_bytes_per_sm
     assert gpu.threads_per_sm % 32 == 0
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA A100-SXM4-40GB", "a100"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA GeForce RTX 4090", "rtx4090"),
+        ("NVIDIA GeForce RTX 5060 Laptop GPU", "rtx5060"),
+        ("NVIDIA GeForce RTX 3080 Ti", None),
+        ("Tesla T4", None),
+    ],
+)
+def test_names_as_the_driver_gives_them(title: str, name: str | None) -> None:
+    assert gpu_reported(title) == (GPUS[name] if name else None)
+
+
+def test_own_titles_are_names() -> None:
+    for gpu in GPUS.values():
+        assert gpu_named(gpu.title) is gpu
+    with pytest.raises(InputError, match="gpu=5 must be a name"):
+        gpu_named(5)  # type: ignore[arg-type]

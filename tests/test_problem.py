@@ -37,3 +37,7 @@ def test_flops_and_bytes_keep_n_and_k_apart() -> None:
 )
 def test_nearest_multiple(value: int, nearest: int) -> None:
     assert nearest_multiple(value, 128) == nearest
+
+
+def test_the_nearest_value_is_one_that_is_accepted() -> None:
+    assert nearest_multiple(2**31 - 1, 128) == 2**31 - 128

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tilewright.dtypes import BF16, FP16, DType
+from tilewright.errors import InputError
 from tilewright.verify import judge, oracle, random_operands
 
 M, N = 96, 72
@@ -136,3 +137,36 @@ def test_operands_are_normal_and_repeatable() -> None:
     assert a.shape == (128, 64)
     assert b.shape == (64, 96)
     assert abs(float(a.astype("f8").std()) - 1) < 0.05
+
+
+@pytest.mark.parametrize("dtype", [BF16, FP16], ids=lambda d: d.name)
+def test_three_times_the_allowance_of_the_sum_is_wrong(dtype: DType) -> None:
+    """Where the product is nearly zero its rounding allows nothing: the sum's allowance is all."""
+    a, b = random_operands(M, N, 256, dtype, seed=4)
+    exact = a.astype("f8") @ b.astype("f8")
+    at = np.unravel_index(np.abs(exact).argmin(), exact.shape)
+    allowance = (4 * 16 + 256 / 8) * 2.0**-24 * (np.abs(a[at[0]].astype("f8")) @ np.abs(
+        b[:, at[1]].astype("f8")))  # fmt: skip
+    c = product(a, b, dtype)
+    c[at] = exact[at] + 3 * allowance + dtype.unit_roundoff * abs(exact[at])
+    verdict = judge(c, oracle(a, b, dtype))
+    assert not verdict.correct
+    assert verdict.message.startswith("1 of 6912")
+
+
+def test_another_shape_is_refused(right: Right) -> None:
+    a, b, c = right
+    for wrong in (c[:, :1], c[:1], np.vstack([c, c]), c.reshape(-1)):
+        with pytest.raises(InputError, match=r"the product has the shape \(96, 72\)"):
+            judge(wrong, oracle(a, b, BF16))
+
+
+def test_large_operands_do_not_make_the_bound_infinite() -> None:
+    large = np.full((16, 16), 1e30, np.float32).astype(BF16.numpy())
+    assert not judge(np.full((16, 16), 7, BF16.numpy()), oracle(large, large, BF16)).correct
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "1"])
+def test_a_seed_that_is_none(seed: Any) -> None:
+    with pytest.raises(InputError, match="seed="):
+        random_operands(8, 8, 8, BF16, seed)

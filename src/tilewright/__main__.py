@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from typing import Any
 
@@ -53,11 +54,8 @@ def run(words: list[str], debug: bool = False) -> int:
         return 130  # what a shell expects of a command that SIGINT ended
     except MemoryError as error:
         return _fail(f"not enough memory: {str(error) or 'try a smaller problem'}.")
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
-        return 0
     except OSError as error:  # a full disk behind stdout, say
-        return _fail(f"{error.strerror or error}.")
+        return _fail(f"{error.filename or 'the output'}: {error.strerror or error}.")
     except Exception as error:
         if debug:
             raise
@@ -69,7 +67,8 @@ def run(words: list[str], debug: bool = False) -> int:
 
 
 def _fail(message: str) -> int:
-    print(f"tilewright: {message}", file=sys.stderr)
+    with suppress(OSError):  # nobody can read stderr; the exit code still tells
+        print(f"tilewright: {message}", file=sys.stderr)
     return 2
 
 

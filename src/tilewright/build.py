@@ -34,7 +34,7 @@ _OPTIONS = (
     # Without it files beside the working folder would be found, and the key not know of them.
     "--no-source-include",
 )
-_ARCH = re.compile(r"sm_\d{2,3}[af]?\Z")
+_ARCH = re.compile(r"sm_[0-9]{2,3}[af]?\Z")
 
 # Whatever could make the compiler open a file: includes, macros that hold a header's name, and
 # __has_include, where a file that is missing matters too. (A name pasted together by macros is
@@ -56,7 +56,7 @@ def build(source: Source, arch: str, *, cache: Cache | EllipsisType | None = ...
     Cost: 70 ms once a process to load NVRTC; then 80 to 130 ms for a GEMM kernel, 1 ms from
     disk, 0.1 ms when this process has seen it.
     """
-    if not _ARCH.match(arch):
+    if not _ARCH.match(str(arch)):
         raise InputError(f'arch={arch!r} must look like "sm_90" or "sm_90a".')
     nvrtc.check_arch(arch)
     store = default_cache() if isinstance(cache, EllipsisType) else cache

@@ -7,6 +7,7 @@ Guide (limits per SM), read 2026-11-30. Measured figures live in `measurements/`
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -85,12 +86,29 @@ DEFAULT_GPU = "h200"
 
 def gpu_named(name: str) -> Gpu:
     """The GPU called `name` (a key of GPUS, in any case). Raises InputError with the nearest."""
+    if not isinstance(name, str):
+        raise InputError(f"gpu={name!r} must be a name such as {DEFAULT_GPU}.")
     word = name.lower().replace(" ", "").removeprefix("nvidia").removeprefix("geforce")
     if word in GPUS:
         return GPUS[word]
+    if (known := gpu_reported(name)) is not None:
+        return known
     near = get_close_matches(word, GPUS, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(GPUS)}."
     raise InputError(f"gpu={name!r} is not in the table; {hint}")
+
+
+def gpu_reported(title: str) -> Gpu | None:
+    """The GPU of the table behind a name as the driver gives it: "NVIDIA A100-SXM4-40GB".
+
+    None for others, also for a Ti or SUPER, which is another chip than the plain model.
+    """
+    words = re.split(r"[\s-]+", title.lower())
+    for at, word in enumerate(words):
+        for name in (word, words[at - 1] + word if at else word):
+            if name in GPUS and not {"ti", "super"} & set(words[at + 1 :]):
+                return GPUS[name]
+    return None
 
 
 def arch_of(major: int, minor: int) -> str:

@@ -53,6 +53,9 @@ class Launch:
 
     def __post_init__(self) -> None:
         check_dims("grid", self.grid, GRID_LIMITS)
+        check_dims("cluster", self.cluster, GRID_LIMITS)
+        if self.shared_bytes < 0:
+            raise InputError(f"shared_bytes={self.shared_bytes} must be 0 or more.")
         check_dims("block", self.block, BLOCK_LIMITS)
         if (threads := prod(self.block)) > 1024:
             raise InputError(f"block={self.block} has {threads} threads; CUDA allows 1024.")

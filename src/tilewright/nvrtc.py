@@ -110,7 +110,10 @@ def relative_files(ptx: str, names: Iterable[str]) -> str:
     machine to machine. Paths that end in none of the names lose the working folder only.
     """
     longest_first = sorted(names, key=len, reverse=True)
-    folder = os.getcwd().replace("\\", "/").rstrip("/") + "/"
+    try:
+        folder = os.getcwd().replace("\\", "/").rstrip("/") + "/"
+    except FileNotFoundError:  # the working folder was deleted; NVRTC then has none to write
+        folder = "/"
 
     def cut(match: re.Match[str]) -> str:
         path = re.sub(r"\\+", "/", match[2])
@@ -235,7 +238,8 @@ def _first_error(name: str, log: str, status: Any) -> str:
     """The log's first error line, and what to do where we know it."""
     match = _ERROR_LINE.search(log)
     if match is None:
-        return f"{name}: {compiler()} failed with {status!r} and said nothing."
+        said = f"{name}: {compiler()} failed with {status!r} and said nothing; "
+        return said + "most likely it does not know the architecture asked for."
     line = match[0].strip()
     if line.startswith(("ptxas", "nvrtc")):  # these know the lines of the PTX at best
         line = f"{name}: " + re.sub(r"(error|fatal)\s+:", r"\1:", line, count=1)

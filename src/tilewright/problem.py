@@ -53,5 +53,6 @@ def whole(name: str, value: object) -> int:
 
 
 def nearest_multiple(value: int, multiple: int) -> int:
-    """The multiple nearest to `value`, at least one of them."""
-    return max(multiple, (value + multiple // 2) // multiple * multiple)
+    """The multiple nearest to `value` that a Problem accepts."""
+    nearest = (value + multiple // 2) // multiple * multiple
+    return min(max(multiple, nearest), _LARGEST // multiple * multiple)

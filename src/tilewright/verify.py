@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from tilewright.dtypes import DType
 from tilewright.errors import InputError
+from tilewright.problem import whole
 
 _FP32_ROUNDOFF = 2.0**-24
 _MMA_K = 16
@@ -36,6 +37,7 @@ _SAMPLED_ROWS = 256
 class Oracle:
     """The float64 product of some rows of A with B, and what each element may differ by."""
 
+    shape: tuple[int, int]  # of C
     rows: npt.NDArray[np.int64]
     exact: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64]
@@ -64,14 +66,26 @@ def oracle(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: DType, seed: int = 0
         rows = np.unique(drawn)
     left, right = a[rows].astype(np.float64), b.astype(np.float64)
     exact = left @ right
-    magnitude = np.abs(left).astype(np.float32) @ np.abs(right).astype(np.float32)
+    magnitude = _magnitude(left, right)
     slack = (4 * sqrt(k) + 2 * k / _MMA_K) * _FP32_ROUNDOFF
     bound = dtype.unit_roundoff * np.abs(exact) + dtype.tiny / 2 + slack * magnitude
-    return Oracle(rows, exact, bound)
+    return Oracle((m, b.shape[1]), rows, exact, bound)
+
+
+def _magnitude(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> Any:
+    """|A|·|B|, in fp32 where its range suffices: a bound need not be exact to the last bit."""
+    with np.errstate(over="ignore"):
+        quick = np.abs(left).astype(np.float32) @ np.abs(right).astype(np.float32)
+    return quick if np.isfinite(quick).all() else np.abs(left) @ np.abs(right)
 
 
 def judge(c: npt.NDArray[Any], reference: Oracle) -> Verdict:
-    """Compares C[m, n] with the oracle; an element that is not a number is wrong."""
+    """Compares C[m, n] with the oracle; an element that is not a number is wrong.
+
+    Raises: InputError when C has another shape than A·B.
+    """
+    if c.shape != reference.shape:
+        raise InputError(f"C is {c.shape}; the product has the shape {reference.shape}.")
     got = c[reference.rows].astype(np.float64)
     with np.errstate(invalid="ignore"):  # inf − inf is NaN, and NaN is wrong
         difference = np.abs(got - reference.exact)
@@ -93,7 +107,7 @@ def random_operands(
     m: int, n: int, k: int, dtype: DType, seed: int = 0
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """Normal random A[m, k] and B[k, n] of the type; zeros would hide faults and run faster."""
-    if seed < 0:
+    if whole("seed", seed) < 0:
         raise InputError(f"seed={seed} must be 0 or more.")
     random = np.random.default_rng(seed)
     a = random.standard_normal((m, k), np.float32).astype(dtype.numpy())

@@ -199,3 +199,42 @@ def test_comments_and_white_space_do_not_change_the_hash(one: str, other: str) -
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_code_changes_the_hash(one: str, other: str) -> None:
     assert record.source_hash(one) != record.source_hash(other)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"us": 0}, "a time of 0.0 µs is none"),
+        ({"us": -1}, "a time of -1.0 µs is none"),
+        ({"us_samples": [1.0, 0.0]}, "a time of 0.0 µs is none"),
+        ({"rival_us_samples": [4.0, -4.0]}, "a time of -4.0 µs is none"),
+        ({"m": 0}, "m=0 must be at least 1"),
+        ({"k": -32}, "k=-32 must be at least 1"),
+        ({"taken": "yesterday"}, "taken='yesterday' must look like"),
+        ({"name": "a | b"}, "name must be one line of text"),
+        ({"name": "<!-- /table -->"}, "name must be one line of text"),
+        ({"gpu": "two\nlines"}, "gpu must be one line of text"),
+        ({"method": ""}, "method must be one line of text"),
+    ],
+)
+def test_what_no_run_can_have_given(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        record.parse_line(changed(**values))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_only_a_file_is_appended_to() -> None:
+    with pytest.raises(InputError, match="/dev/full is not a file"):
+        record.append("/dev/full", [LINE])
+
+
+def test_text_that_is_no_text_leaves_no_file(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "lines.jsonl"
+    with pytest.raises(InputError):
+        record.append(target, [dataclasses.replace(LINE, inputs="\ud800")])
+    assert not target.parent.exists()
+
+
+def test_a_digit_separator_begins_no_literal() -> None:
+    assert record.source_hash("int a=1'000; // '") == record.source_hash("int a=1'000;")
+    assert record.source_hash("int a=1'000;") != record.source_hash("int a=1'001;")

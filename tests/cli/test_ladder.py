@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +135,12 @@ def test_counts_for_another_chip_are_labelled(capsys: pytest.CaptureFixture[str]
         (["--dtype", "fp8"], "dtype='fp8' is not known; use bf16, fp16, fp32."),
         (["--dtype", "fp32"], "hgemm_naive takes bf16 or fp16, not fp32."),
         (["--gpu", "h20"], "gpu='h20' is not in the table; did you mean h200?"),
+        (["--all", "hgemm"], "--all runs every family; leave out the family and --rung."),
+        (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "
+         "--rung."),
+        ([""], "family='' is not known; use hgemm."),
+        (["--list", "nope"], "family='nope' is not known; use hgemm."),
+        (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
         (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),
         (["--seed", "-4"], "seed=-4 must be 0 or more."),
@@ -216,3 +225,27 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     loaded = document(capsys)
     assert loaded["schema"] == "tilewright.ladder-list/1"
     assert {"family": "hgemm", "name": "hgemm_naive"}.items() <= loaded["rows"][0].items()
+
+
+@needs_nvrtc
+def test_a_reader_who_leaves_early_costs_nothing(tmp_path: Path) -> None:
+    """The document is written before the table, and the exit code is the command's own."""
+    target = tmp_path / "rows.json"
+    words = [sys.executable, "-m", "tilewright", "ladder", *SMALL, "--json", str(target)]
+    shell = f"{shlex.join(words)} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads(target.read_text())["rows"]) == 4
+
+
+@needs_nvrtc
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_what_cannot_be_told_does_not_change_the_exit_code() -> None:
+    base = [sys.executable, "-m", "tilewright", "ladder"]
+    for arguments, code in (([*SMALL, "--json", "-"], 0), (["-m", "100", *EMULATED], 2)):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [*base, *arguments], stdout=subprocess.PIPE, stderr=full, check=False
+            )
+        assert done.returncode == code
+        assert not done.stdout or json.loads(done.stdout)

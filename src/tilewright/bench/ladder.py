@@ -139,7 +139,7 @@ def climb(
     n: SupportsIndex | None = None,
     k: SupportsIndex | None = None,
     dtype: object = "bf16",
-    rungs: str | Sequence[str] = (),
+    rungs: str | Sequence[str] | None = (),
     engine: str = "auto",
     gpu: str | None = None,
     every_family: bool = False,
@@ -155,8 +155,9 @@ def climb(
     Cost     compiles each rung once and caches it; milliseconds a rung in the emulator at the
              default shape, seconds on a GPU.
     """
-    names = (rungs,) if isinstance(rungs, str) else tuple(rungs)
-    chosen = select(None if every_family or names else family or DEFAULT_FAMILY, names)
+    names = (rungs,) if isinstance(rungs, str) else tuple(rungs or ())
+    default = DEFAULT_FAMILY if family is None else family
+    chosen = select(None if every_family or names else default, names)
     if names and family is not None:
         select(family)
     kind = dtype_of(dtype)

@@ -71,6 +71,8 @@ class Measurement:
         return 2 * self.m * self.n * self.k / self.us / 1e6
 
 
+_TAKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_PLAIN = re.compile(r"[^\x00-\x1f\x7f|<>]+")
 _HINTS = {name: hint for name, hint in get_type_hints(Measurement).items() if name != "return"}
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -111,7 +113,24 @@ def parse_line(line: str) -> Measurement:
         raise InputError(f"the measurement lacks {', '.join(missing)}.")
     if extra := sorted(set(data) - set(names)):
         raise InputError(f"the measurement has unknown fields: {', '.join(extra)}.")
-    return Measurement(**{name: _typed(name, data[name]) for name in names})
+    measurement = Measurement(**{name: _typed(name, data[name]) for name in names})
+    _check(measurement)
+    return measurement
+
+
+def _check(line: Measurement) -> None:
+    """What no run can have given. Raises InputError naming the field."""
+    for name in ("m", "n", "k"):
+        if getattr(line, name) < 1:
+            raise InputError(f"{name}={getattr(line, name)} must be at least 1.")
+    times = (line.us, *line.us_samples, *(line.rival_us_samples or ()))
+    if min(times) <= 0:
+        raise InputError(f"a time of {min(times)} µs is none; us and its samples must be above 0.")
+    if not _TAKEN.fullmatch(line.taken):
+        raise InputError(f"taken={line.taken!r} must look like 2026-12-01T09:30:00Z.")
+    for name in ("name", "rival", "gpu", "driver", "dtype", "layout", "inputs", "method"):
+        if not _PLAIN.fullmatch(getattr(line, name) or "-"):
+            raise InputError(f"{name} must be one line of text without | < >, for tables.")
 
 
 def append(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> None:
@@ -122,11 +141,18 @@ def append(path: str | os.PathLike[str], measurements: Iterable[Measurement]) ->
     target = Path(path)
     text = "".join(to_line(measurement) + "\n" for measurement in measurements)
     try:
+        raw = text.encode()
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and (old := target.read_bytes()) and not old.endswith(b"\n"):
-            text = "\n" + text  # somebody's editor left the last line open
-        with target.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        if target.exists() and not target.is_file():
+            raise InputError(f"{target} is not a file.")
+        with target.open("a+b") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":  # somebody's editor left the last line open
+                    raw = b"\n" + raw
+            file.write(raw)
+    except UnicodeEncodeError as error:
+        raise InputError(f"a measurement holds text that UTF-8 cannot: {error.reason}.") from None
     except OSError as error:
         raise InputError(f"{target}: {error.strerror or error}.") from None
 
@@ -173,7 +199,7 @@ _TOKEN = re.compile(
   | (?P<literal> (?:u8|[uUL])?R"(?P<end>[^()\s\\]{0,16})\(.*?\)(?P=end)"
                | (?:u8|[uUL])?"(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])+' )
   | (?P<space> \s+ )
-  | (?P<word> \w+ )
+  | (?P<word> \d[\w.]*(?:'[\w.]+)* | \w+ )
   | (?P<operator> <<= | >>= | \.\.\. | -> | \+\+ | -- | << | >> | [<>=!]= | && | \|\|
                 | [-+*/%&|^]= | :: | \#\# )
   | (?P<other> . )

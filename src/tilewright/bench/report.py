@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     try:
         return _run(chosen.readme, chosen.measurements, chosen.write)
-    except (TilewrightError, OSError) as error:
+    except (TilewrightError, OSError, UnicodeDecodeError) as error:
         print(error, file=sys.stderr)
         return 2
 

@@ -29,7 +29,7 @@ from tilewright.bench.protocol import (
     sample_under_load,
 )
 from tilewright.build import headers
-from tilewright.gpus import GPUS
+from tilewright.gpus import gpu_reported
 from tilewright.ladder.rungs import RUNGS, Rung
 from tilewright.launch import Launch
 from tilewright.verify import Verdict, judge, oracle, random_operands
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tilewright.verify import Oracle
 
 _MEMORY_SHARE = 0.8  # of the memory that is free, for all input sets together
+_ROUND_US = 12_000.0
 _LEAD_IN_US = 100_000.0  # at its power cap an H200 takes some tens of ms to change its clock
 _INPUTS = "normal(0, 1)"
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
@@ -117,6 +118,10 @@ def time_rungs(
     )
 
 
+def _settings(sets: int) -> Settings:
+    return Settings(sets, round_us=_ROUND_US, lead_in_us=_LEAD_IN_US)
+
+
 def _arena(engine: GpuEngine, problem: Problem, seed: int) -> _Arena:
     limit = int(engine.free_bytes() * _MEMORY_SHARE)
     sets = input_sets(problem.bytes, engine.l2_bytes, limit)
@@ -156,8 +161,7 @@ def _rung(rung: Rung, arena: _Arena) -> _Contestant:
 
 
 def _residency(rung: Rung, engine: GpuEngine, problem: Problem, launch: Launch) -> dict[str, Any]:
-    known = next((gpu for gpu in GPUS.values() if gpu.title == engine.gpu_name), None)
-    return resources(rung, problem, launch, known)
+    return resources(rung, problem, launch, gpu_reported(engine.gpu_name))
 
 
 def code_of(text: str) -> str:
@@ -188,11 +192,7 @@ def _race(arena: _Arena, contestants: Sequence[_Contestant], peers: Sequence[Pee
     """Times the contestants against each other; the first peer among them is the rival."""
     engine, sets = arena.engine, len(arena.c)
     candidates = [Candidate(contestant.name, contestant.enqueue) for contestant in contestants]
-    timed = (
-        measure(candidates, engine, Settings(sets=sets, lead_in_us=_LEAD_IN_US))
-        if candidates
-        else []
-    )
+    timed = measure(candidates, engine, _settings(sets)) if candidates else []
     timings = {timing.name: timing for timing in timed}
 
     def sample() -> Telemetry:

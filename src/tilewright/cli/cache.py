@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from tilewright.cli.output import JsonTarget, emit
+from tilewright.cli.output import JsonTarget, check_targets, emit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ def show(*, json: JsonTarget = None) -> int:
     """
     from tilewright.cache import default_cache
 
+    check_targets(json)
     cache = default_cache()
     entries = cache.entries()
     rows = [asdict(entry) | {"used": _time(entry).isoformat()} for entry in entries]
@@ -48,6 +49,7 @@ def size(*, json: JsonTarget = None) -> int:
     """
     from tilewright.cache import default_cache
 
+    check_targets(json)
     cache = default_cache()
     count, total = len(cache.entries()), cache.size_bytes()
     row = {"folder": _folder(cache.root), "entries": count, "bytes": total}
@@ -65,6 +67,7 @@ def clear(*, json: JsonTarget = None) -> int:
     """
     from tilewright.cache import default_cache
 
+    check_targets(json)
     cache = default_cache()
     total = cache.size_bytes()
     removed = cache.clear()

@@ -8,7 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.cli.output import JsonTarget, console, emit
+from tilewright.cli.output import JsonTarget, check_targets, console, emit
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def doctor(*, json: JsonTarget = None) -> int:
 
     Example: tilewright doctor --json doctor.json
     """
+    check_targets(json)
     rows = examine()
     emit("doctor", [asdict(row) for row in rows], _table(rows), json)
     # Not a part of the table: a narrow terminal must not break what is there to be pasted.

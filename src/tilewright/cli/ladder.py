@@ -81,10 +81,16 @@ def ladder(
         Append each timed rung as a line to this .jsonl file (GPU only).
     """
     from tilewright.bench.ladder import climb  # NumPy and the engines: not for --help
+    from tilewright.bench.record import append
+    from tilewright.engines.choose import which
 
     check_targets(json, record)
+    if all_ and (family is not None or rung):
+        raise InputError("--all runs every family; leave out the family and --rung.")
+    if record is not None and which(engine, gpu) == "emulator":
+        raise InputError("--record keeps times, and the emulator has none; it needs a GPU.")
     if list_:
-        rows = listing()
+        rows = listing(family, rung or ())
         emit("ladder-list", rows, _listing_table(rows), json)
         return 0
     with _progress(json) as progress:
@@ -102,10 +108,6 @@ def ladder(
             progress=progress,
         )
     if record is not None:
-        from tilewright.bench.record import append
-
-        if not result.measurements:
-            raise InputError("--record keeps times, and the emulator has none; it needs a GPU.")
         append(record, result.measurements)
     emit("ladder", result.to_dicts(), result, json)
     return 0 if result.correct else 1
@@ -127,13 +129,13 @@ def _progress(json_target: str | None) -> Iterator[Callable[[str, int, int], Non
         yield tell
 
 
-def listing() -> list[dict[str, str]]:
+def listing(family: str | None, names: Sequence[str]) -> list[dict[str, str]]:
     """Families and rungs with the idea of each."""
-    from tilewright.ladder.rungs import RUNGS
+    from tilewright.ladder.rungs import select
 
     return [
         {"family": rung.family, "name": rung.name, "idea": rung.idea, "file": rung.file}
-        for rung in RUNGS.values()
+        for rung in select(family, tuple(names))
     ]
 
 

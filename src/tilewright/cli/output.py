@@ -35,8 +35,10 @@ def console(json_target: str | None) -> Console:
     """Where tables and progress go: stderr when stdout is reserved for JSON."""
     from rich.console import Console  # 50 ms that --help need not pay
 
-    found = Console(stderr=json_target == "-")
-    return Console(stderr=found.stderr, width=max(found.width, _NARROWEST))
+    stream = sys.stderr if json_target == "-" else sys.stdout
+    if stream is None:  # closed by whoever started us
+        stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    return Console(file=stream, width=max(Console(file=stream).width, _NARROWEST))
 
 
 def show(what: RenderableType, json_target: str | None) -> None:
@@ -55,8 +57,12 @@ def show(what: RenderableType, json_target: str | None) -> None:
 def check_targets(*targets: str | Path | None) -> None:
     """Raises InputError for a file that cannot be written, before any work is done for it."""
     for target in targets:
+        if str(target) == "-" and sys.stdout is None:
+            raise InputError("--json - needs a stdout, and it is closed.")
         if target is None or str(target) == "-":
             continue
+        if not str(target):
+            raise InputError("the name of a file to write is empty.")
         path = Path(target)
         if path.is_dir():
             raise InputError(f"{target} is a folder; name a file.")
@@ -70,17 +76,27 @@ def emit(
     table: RenderableType,
     json_target: str | None,
 ) -> None:
-    """Prints the table and, if asked, writes `{"schema": "tilewright.<command>/1", "rows": …}`.
+    """Writes `{"schema": "tilewright.<command>/1", "rows": …}` if asked, then prints the table.
 
     Raises: InputError when the JSON file cannot be written.
     """
-    show(table, json_target)
-    if json_target is None:
-        return
+    if json_target is not None:
+        _write_json(command, rows, json_target)
+    try:
+        show(table, json_target)
+    except BrokenPipeError:  # the reader has seen enough; the command goes on to its exit code
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        if json_target != "-":  # else the document is out, and the table was only for a person
+            raise
+
+
+def _write_json(command: str, rows: Sequence[dict[str, Any]], json_target: str) -> None:
     document = {"schema": f"tilewright.{command}/1", "rows": [_finite(row) for row in rows]}
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
     if json_target == "-":
         sys.stdout.write(text)
+        sys.stdout.flush()
         return
     try:
         Path(json_target).write_text(text, encoding="utf-8")

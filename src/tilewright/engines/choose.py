@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.engines.probe import gpus_found
 from tilewright.errors import InputError
-from tilewright.gpus import DEFAULT_GPU, gpu_named
+from tilewright.gpus import DEFAULT_GPU, gpu_named, gpu_reported
 
 if TYPE_CHECKING:
     from tilewright.engines.emulator import EmulatorEngine
@@ -23,19 +23,14 @@ def open_engine(engine: str = "auto", gpu: str | None = None) -> GpuEngine | Emu
     Raises: InputError for an unknown name, or `gpu` with the engine gpu when it is not the one
     installed; EngineError when a GPU is asked for and none is there.
     """
-    if engine not in ENGINES:
-        raise InputError(f"engine={engine!r} is not known; use auto, gpu or emulator.")
-    wanted = gpu_named(gpu) if gpu is not None else None
-    if engine == "emulator":
-        return _emulator(gpu)
-    found = gpus_found() if engine == "auto" else []
-    named_is_here = wanted is None or any(wanted.title in f.name for f in found)
-    if engine == "auto" and not (found and named_is_here):
-        return _emulator(gpu)
+    if which(engine, gpu) == "emulator":
+        from tilewright.engines.emulator import EmulatorEngine
+
+        return EmulatorEngine(gpu_named(gpu or DEFAULT_GPU))
     from tilewright.engines.gpu import GpuEngine  # imports what only a GPU machine has
 
     opened = GpuEngine()
-    if wanted is not None and wanted.title not in opened.gpu_name:
+    if gpu is not None and gpu_reported(opened.gpu_name) != gpu_named(gpu):
         raise InputError(
             f"gpu={gpu!r} is not the one here, {opened.gpu_name}; leave it out, or use "
             "--engine emulator to count for it."
@@ -43,7 +38,13 @@ def open_engine(engine: str = "auto", gpu: str | None = None) -> GpuEngine | Emu
     return opened
 
 
-def _emulator(gpu: str | None) -> EmulatorEngine:
-    from tilewright.engines.emulator import EmulatorEngine
-
-    return EmulatorEngine(gpu_named(gpu or DEFAULT_GPU))
+def which(engine: str, gpu: str | None) -> str:
+    """ "gpu" or "emulator": the engine that would run. Raises: InputError for unknown names."""
+    if engine not in ENGINES:
+        raise InputError(f"engine={engine!r} is not known; use auto, gpu or emulator.")
+    wanted = gpu_named(gpu) if gpu is not None else None
+    if engine != "auto":
+        return engine
+    found = gpus_found()
+    here = wanted is None or wanted in [gpu_reported(one.name) for one in found]
+    return "gpu" if found and here else "emulator"

@@ -103,10 +103,16 @@ def emulate(
     block: Sequence[int],
     args: Sequence[Any],
     *,
+    cluster: Sequence[int] = (1, 1, 1),
     shared_bytes: int = 0,
     arch: str = "sm_80",
     defines: Mapping[str, object] | None = None,
     include_path: Sequence[str] = (),
+    schedule: str = "lockstep",
+    seed: int = 0,
+    blocks: object = None,
+    checks: bool = True,
+    shapes: object = None,
 ) -> Report:
     """Runs one launch of a kernel in the emulator and reports counts and findings.
 
@@ -115,10 +121,20 @@ def emulate(
              argument is a C-contiguous NumPy array (changed in place), a number (takes the
              parameter's size), bytes or a NumPy void for a struct by value, or None for null.
              `kernel` is a symbol, or a C++ name that only one symbol was mangled from.
+             `cluster`, `schedule`, `seed`, `blocks`, `checks` and `shapes` take their defaults
+             alone so far: no clusters, all blocks in lockstep, bounds and alignment checked.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
              never raise.
     Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
     """
+    _check_defaults(
+        cluster=(tuple(cluster), (1, 1, 1)),
+        schedule=(schedule, "lockstep"),
+        seed=(seed, 0),
+        blocks=(blocks, None),
+        checks=(checks, True),
+        shapes=(shapes, None),
+    )
     full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
     full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
     text, name = _read(source)
@@ -134,6 +150,13 @@ def emulate(
         for value, parameter in zip(args, found.params, strict=True)
     )
     return run(program, Shape(full_grid, full_block, shared_bytes, pack(found, params)), memory)
+
+
+def _check_defaults(**options: tuple[object, object]) -> None:
+    """Raises UnsupportedError for an option that another value would ask more of than there is."""
+    for name, (value, default) in options.items():
+        if value != default:
+            raise UnsupportedError(f"{name}={value!r} is not modelled yet; use {default!r}.")
 
 
 def _extents(what: str, extents: Sequence[int]) -> list[int]:
@@ -190,7 +213,7 @@ def _compile(
 
     if defines is not None and not isinstance(defines, Mapping):
         raise InputError(f"defines={defines!r} must be a mapping from macros to values.")
-    if isinstance(include_path, str):
+    if isinstance(include_path, str) or not isinstance(include_path, Sequence):
         raise InputError(f"include_path={include_path!r} must be a list of folders.")
     macros = tuple(sorted((key, str(value)) for key, value in (defines or {}).items()))
     return build(Source(name, text, macros, tuple(include_path)), arch).ptx
