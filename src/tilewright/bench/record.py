@@ -129,7 +129,8 @@ def _check(line: Measurement) -> None:
     if not _TAKEN.fullmatch(line.taken):
         raise InputError(f"taken={line.taken!r} must look like 2026-12-01T09:30:00Z.")
     for name in ("name", "rival", "gpu", "driver", "dtype", "layout", "inputs", "method"):
-        if not _PLAIN.fullmatch(getattr(line, name) or "-"):
+        text = getattr(line, name)
+        if text is not None and not _PLAIN.fullmatch(text):
             raise InputError(f"{name} must be one line of text without | < >, for tables.")
 
 
