@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.bench.contest import code_of
 from tilewright.bench.record import Measurement, load, source_hash
 from tilewright.bench.report import render
-from tilewright.bench.timed_ladder import code_of
 from tilewright.ladder.rungs import RUNGS, Rung
 
 ROOT = Path(__file__).parent.parent

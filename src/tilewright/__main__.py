@@ -10,6 +10,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 from tilewright import __version__
+from tilewright.cli.bench import bench
 from tilewright.cli.cache import app as cache
 from tilewright.cli.doctor import doctor
 from tilewright.cli.ladder import ladder
@@ -24,6 +25,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.command(ladder)
+app.command(bench)
 app.command(doctor)
 app.command(cache)
 

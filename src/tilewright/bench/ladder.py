@@ -170,9 +170,10 @@ def climb(
     run = _Run(problem, seed, progress or (lambda what, done, total: None))
     if isinstance(opened, EmulatorEngine):
         return _count(opened, chosen, refusals, run)
+    from tilewright.bench.contest import Conditions
     from tilewright.bench.timed_ladder import time_rungs
 
-    return time_rungs(opened, chosen, refusals, problem, seed, run.progress)
+    return time_rungs(opened, chosen, refusals, problem, Conditions(seed=seed), run.progress)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from tilewright.cli.output import JsonTarget, check_targets, emit
+from tilewright.cli.options import JsonTarget
+from tilewright.cli.output import check_targets, emit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.cli.output import JsonTarget, check_targets, console, emit
+from tilewright.cli.options import JsonTarget
+from tilewright.cli.output import check_targets, console, emit
 from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:

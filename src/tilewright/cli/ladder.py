@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 
-from tilewright.cli.output import JsonTarget, check_targets, console, emit
+from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
+from tilewright.cli.output import check_targets, emit, progress_bar
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-def _whole(_: object, tokens: Sequence[Token]) -> int:
-    """An int and nothing near it: 128.5 is refused, not cut."""
-    word = tokens[0].value
-    try:
-        return int(word)
-    except ValueError:
-        raise ValueError(f"{word!r} is not a whole number") from None
-
-
-Extent = Annotated[int | None, Parameter(allow_leading_hyphen=True, converter=_whole)]
-
-
 def ladder(
     family: str | None = None,
     /,
     *,
-    m: Annotated[Extent, Parameter(name=["-m", "--m"])] = None,
-    n: Annotated[Extent, Parameter(name=["-n", "--n"])] = None,
-    k: Annotated[Extent, Parameter(name=["-k", "--k"])] = None,
+    m: Annotated[MaybeWhole, Parameter(name=["-m", "--m"])] = None,
+    n: Annotated[MaybeWhole, Parameter(name=["-n", "--n"])] = None,
+    k: Annotated[MaybeWhole, Parameter(name=["-k", "--k"])] = None,
     dtype: str = "bf16",
     rung: Annotated[list[str] | None, Parameter(negative=())] = None,
     engine: str = "auto",
     gpu: str | None = None,
     all_: Annotated[bool, Parameter(name="--all", negative=())] = False,
     list_: Annotated[bool, Parameter(name="--list", negative=())] = False,
-    seed: Annotated[int, Parameter(allow_leading_hyphen=True, converter=_whole)] = 0,
+    seed: Whole = 0,
     record: Path | None = None,
     json: JsonTarget = None,
 ) -> int:
@@ -93,7 +81,7 @@ def ladder(
         rows = listing(family, rung or ())
         emit("ladder-list", rows, _listing_table(rows), json)
         return 0
-    with _progress(json) as progress:
+    with progress_bar(json) as progress:
         result = climb(
             family,
             m=m,
@@ -111,22 +99,6 @@ def ladder(
         append(record, result.measurements)
     emit("ladder", result.to_dicts(), result, json)
     return 0 if result.correct else 1
-
-
-@contextmanager
-def _progress(json_target: str | None) -> Iterator[Callable[[str, int, int], None]]:
-    """A bar that vanishes when the work is done; nothing where nobody watches."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    screen = console(json_target)
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
-        task = bar.add_task("starting", total=None)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total)
-
-        yield tell
 
 
 def listing(family: str | None, names: Sequence[str]) -> list[dict[str, str]]:

@@ -6,10 +6,10 @@ import json
 import math
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InputError
 
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console, RenderableType
-
-JsonTarget = Annotated[
-    str | None,
-    Parameter(
-        name="--json",
-        allow_leading_hyphen=True,
-        help="Write a JSON document to this file; with - to stdout, tables go to stderr.",
-    ),
-]
-
 
 _NARROWEST = 80  # columns; a narrower terminal wraps lines, which reads better than cut numbers
 
@@ -97,11 +87,32 @@ def _write_json(command: str, rows: Sequence[dict[str, Any]], json_target: str) 
     if json_target == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
-        return
+    else:
+        write_text(json_target, text)
+
+
+def write_text(target: str, text: str) -> None:
+    """Raises: InputError when the file cannot be written."""
     try:
-        Path(json_target).write_text(text, encoding="utf-8")
+        Path(target).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"--json {json_target}: {error.strerror or error}.") from None
+        raise InputError(f"{target}: {error.strerror or error}.") from None
+
+
+@contextmanager
+def progress_bar(json_target: str | None) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that vanishes when the work is done; nothing where nobody watches."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    screen = console(json_target)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield tell
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

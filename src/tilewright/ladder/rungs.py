@@ -68,6 +68,8 @@ class Rung:
 
     def refusal(self, problem: Problem) -> str | None:
         """Why this rung does not take the problem, as a sentence with the way out; else None."""
+        if problem.layout != "nn":
+            return f"{self.name} takes A and B row-major (nn), not {problem.layout}."
         if problem.dtype.name not in self.dtypes:
             return f"{self.name} takes {_or(self.dtypes)}, not {problem.dtype.name}."
         for axis, multiple in zip("mnk", (self.tile.bm, self.tile.bn, self.tile.bk), strict=True):

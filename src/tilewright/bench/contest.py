@@ -1,0 +1,244 @@
+"""One shape on a GPU: contestants checked, timed against each other, checked again, recorded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.bench import record, telemetry
+from tilewright.bench.inputs import distribution, logical, operands
+from tilewright.bench.ladder import build_rung, rung_launch
+from tilewright.bench.protocol import (
+    DEFAULT_ROUNDS,
+    Candidate,
+    Settings,
+    Timing,
+    input_sets,
+    measure,
+    sample_under_load,
+)
+from tilewright.build import headers
+from tilewright.launch import Launch
+from tilewright.verify import Verdict, judge, oracle
+
+if TYPE_CHECKING:
+    from tilewright.bench.peers import Peer
+    from tilewright.bench.telemetry import Telemetry
+    from tilewright.engines.base import Buffer
+    from tilewright.engines.gpu import GpuEngine
+    from tilewright.ladder.rungs import Rung
+    from tilewright.problem import Problem
+    from tilewright.verify import Oracle
+
+_MEMORY_SHARE = 0.8  # of the memory that is free, for all input sets together
+_INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How a shape is measured. Cold inputs walk over twice the L2 cache, warm ones are one set."""
+
+    seed: int = 0
+    inputs: str = "normal"
+    cold: bool = True
+    rounds: int = DEFAULT_ROUNDS
+    round_us: float = 12_000.0
+    lead_in_us: float = 100_000.0  # at its power cap an H200 takes tens of ms to change its clock
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A rung or a peer: `enqueue(i)` runs it on input set i."""
+
+    name: str
+    enqueue: Callable[[int], None]
+    version: str | None = None  # of a peer's library
+    source_hash: str | None = None  # of a kernel of ours
+    launch: Launch | None = None
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A problem on the GPU: input sets of A, B and C, and what C must be."""
+
+    engine: GpuEngine
+    problem: Problem
+    conditions: Conditions
+    reference: Oracle
+    a: list[Buffer]
+    b: list[Buffer]
+    c: list[Buffer]
+
+    def verdict(self, contestant: Contestant) -> Verdict:
+        """Whether one run on fresh, poisoned output is right, for the first and last set."""
+        verdicts = []
+        for which in {0, len(self.c) - 1}:
+            self.engine.refill(self.c[which])
+            contestant.enqueue(which)
+            verdicts.append(judge(self.engine.download(self.c[which]), self.reference))
+        return max(verdicts, key=lambda verdict: (not verdict.correct, verdict.rel_error))
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a contestant: no timing and no line if it was wrong before it was timed."""
+
+    contestant: Contestant
+    verdict: Verdict
+    timing: Timing | None
+    line: record.Measurement | None
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The results in the order of entry; `rival` is the timing that the ratios refer to."""
+
+    results: tuple[Result, ...]
+    rival: Timing | None
+
+
+def set_up(engine: GpuEngine, problem: Problem, conditions: Conditions) -> Arena:
+    """Operands on the GPU and their float64 product.
+
+    Raises: InputError when the input sets do not fit into the GPU's memory.
+    """
+    limit = int(engine.free_bytes() * _MEMORY_SHARE)
+    sets = input_sets(problem.bytes, engine.l2_bytes if conditions.cold else 0, limit)
+    a, b = operands(problem, conditions.inputs, conditions.seed)
+    shape, dtype = (problem.m, problem.n), problem.dtype.numpy()
+    return Arena(
+        engine,
+        problem,
+        conditions,
+        oracle(*logical(problem, a, b), problem.dtype, conditions.seed),
+        [engine.upload(a) for _ in range(sets)],
+        [engine.upload(b) for _ in range(sets)],
+        [engine.empty(shape, dtype) for _ in range(sets)],
+    )
+
+
+def enter_peer(peer: Peer, arena: Arena) -> Contestant:
+    enqueue = peer.bind(arena.a, arena.b, arena.c, arena.problem)
+    return Contestant(peer.name, enqueue, version=peer.version)
+
+
+def enter_rung(rung: Rung, arena: Arena) -> Contestant:
+    engine, problem = arena.engine, arena.problem
+    artifact = build_rung(rung, problem, engine.arch)
+    launches = [
+        rung_launch(rung, artifact, problem, buffers)
+        for buffers in zip(arena.a, arena.b, arena.c, strict=True)
+    ]
+
+    def enqueue(which: int) -> None:
+        engine.launch(launches[which % len(launches)])
+
+    source_hash = record.source_hash(code_of(rung.text))
+    return Contestant(rung.name, enqueue, source_hash=source_hash, launch=launches[0])
+
+
+def hold(arena: Arena, contestants: Sequence[Contestant], rivals: Sequence[str]) -> Contest:
+    """Checks all, times those that are right against each other, and checks these again.
+
+    The first of `rivals` that was timed is the one that ratios refer to.
+    Raises: EngineError when the GPU fails.
+    """
+    verdicts = {contestant.name: arena.verdict(contestant) for contestant in contestants}
+    timed = [contestant for contestant in contestants if verdicts[contestant.name].correct]
+    timings = _timings(arena, timed)
+    readings = {contestant.name: _reading(arena, contestant) for contestant in timed}
+    verdicts |= {contestant.name: arena.verdict(contestant) for contestant in timed}
+    rival = next((c for name in rivals for c in timed if c.name == name), None)
+    taken = record.now()
+    results = []
+    for contestant in contestants:
+        name = contestant.name
+        line = None
+        if name in timings:
+            reference = (rival, timings[rival.name]) if rival else None
+            line = _line(
+                arena,
+                contestant,
+                verdicts[name],
+                timings[name],
+                readings[name],
+                reference,
+                taken,
+            )
+        results.append(Result(contestant, verdicts[name], timings.get(name), line))
+    return Contest(tuple(results), timings[rival.name] if rival else None)
+
+
+def _timings(arena: Arena, contestants: Sequence[Contestant]) -> dict[str, Timing]:
+    if not contestants:
+        return {}
+    how = arena.conditions
+    settings = Settings(len(arena.c), how.rounds, round_us=how.round_us, lead_in_us=how.lead_in_us)
+    candidates = [Candidate(contestant.name, contestant.enqueue) for contestant in contestants]
+    return {timing.name: timing for timing in measure(candidates, arena.engine, settings)}
+
+
+def _reading(arena: Arena, contestant: Contestant) -> Telemetry:
+    """Clock, power and temperature while the contestant runs."""
+    candidate = Candidate(contestant.name, contestant.enqueue)
+
+    def sample() -> Telemetry:
+        return telemetry.sample(arena.engine.uuid)
+
+    return sample_under_load(candidate, arena.engine, sample, len(arena.c))
+
+
+def _line(
+    arena: Arena,
+    contestant: Contestant,
+    verdict: Verdict,
+    timing: Timing,
+    reading: Telemetry,
+    rival: tuple[Contestant, Timing] | None,
+    taken: str,
+) -> record.Measurement:
+    problem, engine, how = arena.problem, arena.engine, arena.conditions
+    other = rival[1] if rival else None
+    return record.Measurement(
+        taken=taken,
+        name=contestant.name,
+        source_hash=contestant.source_hash,
+        m=problem.m,
+        n=problem.n,
+        k=problem.k,
+        layout=problem.layout,
+        dtype=problem.dtype.name,
+        inputs=distribution(how.inputs)[0],
+        seed=how.seed,
+        us=timing.us,
+        us_samples=timing.us_samples,
+        rival=other.name if other else None,
+        rival_version=rival[0].version if rival else None,
+        rival_us=other.us if other else None,
+        rival_us_samples=other.us_samples if other else None,
+        ratio=timing.ratio(other) if other else None,
+        correct=verdict.correct,
+        rel_error=verdict.rel_error,
+        method=timing.method,
+        gpu=engine.gpu_name,
+        driver=engine.driver,
+        cuda=engine.cuda,
+        sm_mhz=reading.sm_mhz,
+        power_w=reading.power_w,
+        temperature_c=reading.temperature_c,
+        host=record.host(),
+    )
+
+
+def code_of(text: str) -> str:
+    """The rung with the package's headers that it includes, each once: what the record hashes."""
+    parts, todo, seen = [text], _INCLUDE.findall(text), set[str]()
+    while todo:
+        name = todo.pop(0)
+        if name not in seen:
+            seen.add(name)
+            parts.append(headers()[name])
+            todo += _INCLUDE.findall(headers()[name])
+    return "\n".join(parts)

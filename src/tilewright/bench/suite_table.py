@@ -1,0 +1,116 @@
+"""The suites' rows for people and for other programs: tables, CSV, Markdown."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.bench.suite_run import summarise
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tilewright.bench.suite_run import Row, SuiteRun, Summary
+
+
+def render(run: SuiteRun) -> RenderableType:
+    """One table of all rows, one of the suites, and the notes."""
+    timed = any(row.us is not None for row in run.rows)
+    parts: list[RenderableType] = [Text(f"{_what(run)} on {run.engine}", style="italic")]
+    parts.append(_timed(run.rows) if timed else _counted(run.rows))
+    if summaries := summarise(run.rows):
+        parts.append(_summaries(summaries))
+    parts += [Text(f"Note: {note}", style="yellow") for note in run.notes]
+    return Group(*parts)
+
+
+def _what(run: SuiteRun) -> str:
+    if not run.rows:
+        return "Nothing"
+    row = run.rows[0]
+    return f"{row.dtype}, {row.inputs} inputs, {row.cache} cache,"
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
+    for heading in headings:
+        left = heading in ("shape", "kernel", "suite", "worst shape")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
+    return table
+
+
+def _shape(row: Row) -> str:
+    return f"{row.m}×{row.n}×{row.k} {row.layout}"
+
+
+def _timed(rows: Sequence[Row]) -> Table:
+    table = _table("shape", "kernel", "µs", "TFLOP/s", "ratio", "p20–p80")
+    shape = ""
+    for row in rows:
+        if row.status == "skipped":
+            continue
+        first = _shape(row) if _shape(row) != shape else ""
+        shape = _shape(row)
+        if row.us is None:
+            table.add_row(first, row.name, Text("wrong", style="bold red"), "", "", "")
+            continue
+        spread = "" if row.ratio_p20 is None else f"{row.ratio_p20:.2f}–{row.ratio_p80:.2f}"
+        ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
+        table.add_row(first, row.name, f"{row.us:,.1f}", f"{row.tflops:,.1f}", ratio, spread)
+    return table
+
+
+def _counted(rows: Sequence[Row]) -> Table:
+    table = _table("shape", "kernel", "wavefronts", "conflicts", "sectors", "result")
+    for row in rows:
+        if row.status == "skipped":
+            continue
+        counts = (row.shared_wavefronts, row.bank_conflicts, row.global_sectors)
+        table.add_row(_shape(row), row.name, *(f"{count:,}" for count in counts), row.status)
+    return table
+
+
+def _summaries(summaries: Sequence[Summary]) -> Table:
+    table = _table("suite", "rows", "kernel", "shapes", "geo. mean", "worst", "worst shape")
+    for one in summaries:
+        table.add_row(
+            one.suite,
+            "aligned" if one.aligned else "unaligned",
+            one.name,
+            str(one.shapes),
+            f"{one.geometric_mean:.3f}",
+            f"{one.worst:.3f}",
+            one.worst_shape,
+        )
+    return table
+
+
+def to_csv(run: SuiteRun) -> str:
+    """All fields of all rows, with a header line."""
+    rows = run.to_dicts()
+    text = StringIO(newline="")
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue()
+
+
+def to_markdown(run: SuiteRun) -> str:
+    """The timed rows as a table."""
+    lines = ["| shape | kernel | µs | TFLOP/s | ratio | error |", "|:--|:--|--:|--:|--:|--:|"]
+    for row in run.rows:
+        if row.us is None or row.tflops is None:
+            continue
+        ratio = "–" if row.ratio is None else f"{row.ratio:.3f}"
+        error = "–" if row.rel_error is None else f"{row.rel_error:.2e}"
+        cells = (_shape(row), row.name, f"{row.us:.1f}", f"{row.tflops:.1f}", ratio, error)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,129 @@
+"""`tilewright bench`: shapes and suites, every kernel beside its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from tilewright.cli.options import JsonTarget, Whole
+from tilewright.cli.output import check_targets, emit, progress_bar, write_text
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from tilewright.bench.record import Measurement
+    from tilewright.bench.suites import Shape
+
+Words = Annotated[list[str] | None, Parameter(negative=())]
+
+
+def bench(
+    *,
+    suite: Words = None,
+    shape: Words = None,
+    dtype: str = "bf16",
+    rung: Words = None,
+    against: Words = None,
+    inputs: str = "normal",
+    cache: str = "cold",
+    noise: Annotated[bool, Parameter(negative=())] = False,
+    rounds: Whole = 11,
+    budget: float | None = None,
+    engine: str = "auto",
+    seed: Whole = 0,
+    record: Path | None = None,
+    csv: str | None = None,
+    markdown: str | None = None,
+    json: JsonTarget = None,
+) -> int:
+    """Measure shapes and suites: every kernel beside PyTorch and cuBLAS, interleaved.
+
+    Each kernel is checked in float64 before and after it is timed, at the clock that it
+    sustains. Without a GPU the small shapes are counted in the emulator.
+
+    Example: tilewright bench --shape 256x384x192 --engine emulator
+
+    Parameters
+    ----------
+    suite
+        square, llm, decode, odd or all; may be given again.
+    shape
+        MxNxK or MxNxK:layout (nn, nt, tn, tt); an extent may be a range first:last:step. May be
+        given again.
+    dtype
+        Type of A, B and C: bf16 or fp16. Sums are fp32.
+    rung
+        Only these rungs; all that take the shape if none is named.
+    against
+        Only these peers (torch, hgemm_cublas); all that are found if none is named.
+    inputs
+        normal, uniform, integers or zeros. Zeros run faster than real data: they use less power.
+    cache
+        cold (inputs walk over twice the L2 cache) or warm (one set of inputs).
+    noise
+        Time the first peer a second time: how far two timings of one thing lie apart.
+    rounds
+        Interleaved rounds; each gives one sample a kernel.
+    budget
+        Stop before the next shape once so many seconds are spent.
+    engine
+        auto (the GPU if there is one), gpu or emulator.
+    seed
+        Seed of the random operands.
+    record
+        Append the measurements to this .jsonl file as they are made (GPU only).
+    csv
+        Write all rows to this file as CSV.
+    markdown
+        Write the timed rows to this file as a Markdown table.
+    """
+    from tilewright.bench import suite_table
+    from tilewright.bench.contest import Conditions
+    from tilewright.bench.record import append
+    from tilewright.bench.suite_run import Plan, measure_suites
+    from tilewright.dtypes import dtype_of
+    from tilewright.engines.choose import open_engine, which
+    from tilewright.ladder.rungs import select
+
+    check_targets(json, record, csv, markdown)
+    if cache not in ("cold", "warm"):
+        raise InputError(f"cache={cache!r} is not known; use cold or warm.")
+    if not suite and not shape:
+        raise InputError("name what to measure: --suite square, or --shape 4096x4096x4096.")
+    plan = Plan(
+        shapes=_shapes(suite or (), shape or ()),
+        dtype=dtype_of(dtype),
+        rungs=tuple(select(None, tuple(rung or ()))),
+        conditions=Conditions(seed, inputs, cache == "cold", rounds),
+        against=tuple(against or ()),
+        noise=noise,
+        budget_s=budget,
+    )
+    if record is not None and which(engine, None) == "emulator":
+        raise InputError("--record keeps times, and the emulator has none; it needs a GPU.")
+
+    def keep(lines: Sequence[Measurement]) -> None:
+        if record is not None:
+            append(record, lines)
+
+    with progress_bar(json) as progress:
+        run = measure_suites(open_engine(engine), plan, progress, keep)
+    if csv is not None:
+        write_text(csv, suite_table.to_csv(run))
+    if markdown is not None:
+        write_text(markdown, suite_table.to_markdown(run))
+    emit("bench", run.to_dicts(), suite_table.render(run), json)
+    return 0 if run.correct else 1
+
+
+def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str, Shape], ...]:
+    """Every shape under the name of its suite; those given in words under "shape"."""
+    from tilewright.bench.suites import parse_shapes, suite, suites
+
+    found: list[tuple[str, Shape]] = []
+    for name in suite_names:
+        for one in suites() if name == "all" else (name,):
+            found += [(one, shape) for shape in suite(one)]
+    return (*found, *(("shape", shape) for shape in parse_shapes(words)))

@@ -1,0 +1,30 @@
+"""Kinds of options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import Parameter, Token
+
+JsonTarget = Annotated[
+    str | None,
+    Parameter(
+        name="--json",
+        allow_leading_hyphen=True,
+        help="Write a JSON document to this file; with - to stdout, tables go to stderr.",
+    ),
+]
+
+
+def _whole(_: object, tokens: Sequence[Token]) -> int:
+    """An int and nothing near it: 128.5 is refused, not cut."""
+    word = tokens[0].value
+    try:
+        return int(word)
+    except ValueError:
+        raise ValueError(f"{word!r} is not a whole number") from None
+
+
+Whole = Annotated[int, Parameter(allow_leading_hyphen=True, converter=_whole)]
+MaybeWhole = Annotated[int | None, Parameter(allow_leading_hyphen=True, converter=_whole)]
