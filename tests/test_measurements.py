@@ -16,6 +16,16 @@ ROOT = Path(__file__).parent.parent
 LINES = load(ROOT / "measurements")
 
 
+FILES = sorted((ROOT / "measurements").rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_line_is_valid_and_right(path: Path) -> None:
+    lines = load(path)
+    assert lines
+    assert all(line.correct for line in lines)
+
+
 def newest(name: str) -> Measurement:
     return max((line for line in LINES if line.name == name), key=lambda line: line.taken)
 
