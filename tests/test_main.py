@@ -49,7 +49,9 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["ladder", "doctor", "cache"])
+@pytest.mark.parametrize(
+    "command", ["ladder", "bench", "compare", "import-record", "doctor", "cache"]
+)
 def test_every_command_has_help_with_an_example(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

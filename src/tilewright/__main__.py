@@ -12,7 +12,9 @@ from cyclopts import App, CycloptsError
 from tilewright import __version__
 from tilewright.cli.bench import bench
 from tilewright.cli.cache import app as cache
+from tilewright.cli.compare import compare
 from tilewright.cli.doctor import doctor
+from tilewright.cli.import_record import import_record
 from tilewright.cli.ladder import ladder
 from tilewright.errors import TilewrightError
 
@@ -26,6 +28,8 @@ app = App(
 )
 app.command(ladder)
 app.command(bench)
+app.command(compare)
+app.command(import_record, name="import-record")
 app.command(doctor)
 app.command(cache)
 

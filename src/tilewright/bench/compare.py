@@ -1,0 +1,167 @@
+"""Two records compared: has a kernel become slower, measured against its rival?
+
+Times of two runs are not comparable, since GPUs of one name differ by 12 %; the ratio to a rival
+that was timed in the same rounds is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from tilewright.bench.record import Measurement
+
+DEFAULT_FAIL_BELOW = 0.98
+_RATIOS = (1e-6, 1e6)  # what lies outside was not measured
+
+Key = tuple[str, str, str, int, int, int, str]  # gpu, dtype, layout, m, n, k, name
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel at one shape. `change` = new ratio ÷ old ratio, so above 1 is faster.
+
+    `status` is "ok", "slower", "faster", "wrong" (the new result is), "only old", "only new" or
+    "other rival"; `reason` a sentence that says more, or None.
+    """
+
+    name: str
+    gpu: str
+    dtype: str
+    layout: str
+    m: int
+    n: int
+    k: int
+    rival: str | None
+    old_ratio: float | None
+    new_ratio: float | None
+    change: float | None
+    status: str
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The rows of a comparison, by GPU, type and shape, then in the order of the new lines."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def changes(self) -> tuple[float, ...]:
+        return tuple(row.change for row in self.rows if row.change is not None)
+
+    @property
+    def geometric_mean(self) -> float | None:
+        """Of the changes; None where nothing could be compared."""
+        if not self.changes:
+            return None
+        return math.exp(sum(map(math.log, self.changes)) / len(self.changes))
+
+    @property
+    def fine(self) -> bool:
+        """No kernel is slower or wrong."""
+        return not any(row.status in ("slower", "wrong") for row in self.rows)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        return [asdict(row) for row in self.rows]
+
+
+def compare(
+    old: Iterable[Measurement],
+    new: Iterable[Measurement],
+    fail_below: float = DEFAULT_FAIL_BELOW,
+) -> Comparison:
+    """The newest line of each kernel, shape, type and GPU of one side next to the other's.
+
+    Lines of the rival itself are left out: their ratio is 1 by definition.
+    Raises: InputError for fail_below outside (0, 1], a ratio that is none, or two sides that have
+    no line in common.
+    """
+    if not 0 < fail_below <= 1:
+        raise InputError(f"fail_below={fail_below} must be above 0 and at most 1.")
+    before, after = _newest(old), _newest(new)
+    if not before.keys() & after.keys():
+        raise InputError(
+            f"the old side ({len(before)} kernels and shapes) and the new one ({len(after)}) have "
+            "none in common: same kernel, shape, layout, type and GPU."
+        )
+    keys = sorted(dict.fromkeys((*after, *before)), key=lambda key: key[:-1])
+    return Comparison(tuple(_row(before.get(key), after.get(key), fail_below) for key in keys))
+
+
+def _newest(lines: Iterable[Measurement]) -> dict[Key, Measurement]:
+    """The line with the largest `taken` of each key; of equals the last."""
+    found: dict[Key, Measurement] = {}
+    for line in lines:
+        if line.name == line.rival:
+            continue
+        if line.ratio is not None and not _RATIOS[0] < line.ratio < _RATIOS[1]:
+            raise InputError(f"ratio={line.ratio} of {line.name} ({line.taken}) is none.")
+        key = (line.gpu, line.dtype, line.layout, line.m, line.n, line.k, line.name)
+        if key not in found or line.taken >= found[key].taken:
+            found[key] = line
+    return found
+
+
+def _row(old: Measurement | None, new: Measurement | None, fail_below: float) -> Row:
+    line = new or old
+    assert line is not None  # the key came from one of them
+    status, reason = _verdict(old, new)
+    change = None
+    if status is None and old and new and old.ratio and new.ratio:
+        change = new.ratio / old.ratio
+        slower, faster = change < fail_below, change > 1 / fail_below
+        status = "slower" if slower else "faster" if faster else "ok"
+        reason = _differences(old, new)
+    return Row(
+        name=line.name,
+        gpu=line.gpu,
+        dtype=line.dtype,
+        layout=line.layout,
+        m=line.m,
+        n=line.n,
+        k=line.k,
+        rival=line.rival,
+        old_ratio=old.ratio if old else None,
+        new_ratio=new.ratio if new else None,
+        change=change,
+        status=status or "other rival",
+        reason=reason,
+    )
+
+
+def _verdict(old: Measurement | None, new: Measurement | None) -> tuple[str | None, str | None]:
+    """Status and reason of lines that cannot be compared; None for those that can."""
+    if new is None:
+        return "only old", "the new side has no such line."
+    if new.correct is False:
+        return "wrong", f"the result measured {new.taken} is wrong."
+    if old is None:
+        return "only new", "the old side has no such line."
+    if old.correct is False:
+        return "only new", f"the old result, measured {old.taken}, is wrong and says nothing."
+    if old.rival != new.rival:
+        return (
+            "other rival",
+            f"the old rival is {old.rival or 'none'}, the new {new.rival or 'none'}.",
+        )
+    if old.ratio is None or new.ratio is None:
+        return "other rival", "a line without a rival's ratio has nothing to compare."
+    return None, None
+
+
+def _differences(old: Measurement, new: Measurement) -> str | None:
+    """What else than the code differs, and may be the cause of a change."""
+    pairs = (
+        ("inputs", old.inputs, new.inputs),
+        (new.rival or "rival", old.rival_version, new.rival_version),
+        ("driver", old.driver, new.driver),
+        ("CUDA", old.cuda, new.cuda),
+    )
+    found = [f"{what} {then} → {now}" for what, then, now in pairs if then != now]
+    return f"not only the code may differ: {', '.join(found)}." if found else None
