@@ -16,6 +16,7 @@ from tilewright.cli.compare import compare
 from tilewright.cli.doctor import doctor
 from tilewright.cli.import_record import import_record
 from tilewright.cli.ladder import ladder
+from tilewright.cli.plot import plot
 from tilewright.errors import TilewrightError
 
 app = App(
@@ -30,6 +31,7 @@ app.command(ladder)
 app.command(bench)
 app.command(compare)
 app.command(import_record, name="import-record")
+app.command(plot)
 app.command(doctor)
 app.command(cache)
 

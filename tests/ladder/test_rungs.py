@@ -64,7 +64,9 @@ def test_the_file_carries_number_and_name(rung: Rung) -> None:
 
 
 def test_every_file_is_in_the_table() -> None:
-    there = {str(path.relative_to(PACKAGE / "ladder")) for path in PACKAGE.rglob("*.cu")}
+    there = {
+        str(path.relative_to(PACKAGE / "ladder")) for path in (PACKAGE / "ladder").rglob("*.cu")
+    }
     assert there == {rung.file for rung in RUNGS.values()}
 
 

@@ -1,0 +1,60 @@
+"""`tilewright plot`: pictures of what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from tilewright.cli.options import JsonTarget
+from tilewright.cli.output import check_targets, emit
+from tilewright.errors import InputError
+
+
+def plot(
+    measurements: Path = Path("measurements"),
+    /,
+    *,
+    out: Path,
+    kind: str = "ladder",
+    gpu: str | None = None,
+    dtype: str = "bf16",
+    json: JsonTarget = None,
+) -> int:
+    """Draw what was measured: the rungs of the ladder, sizes, or ratios to the rival.
+
+    Everything comes from measurement lines (--record of `ladder` and `bench` writes them). The
+    same lines give the same file. Needs matplotlib: pip install "tilewright[plot]".
+
+    Example: tilewright plot measurements --kind ladder --out ladder.svg
+
+    Parameters
+    ----------
+    measurements
+        A .jsonl file, or a folder of them.
+    out
+        The picture to write: FILE.png or FILE.svg.
+    kind
+        ladder (a bar a rung, beside the peers, of the newest run), size (TFLOP/s over n for
+        m = n = k) or ratio (each shape against the rival, p20 to p80).
+    gpu
+        Only this GPU, by its name or a part of it; the one measured last if none is named.
+    dtype
+        Type of A, B and C in the lines to show, such as bf16 or fp16.
+    """
+    from tilewright.bench.plot import FORMATS, draw, gather
+    from tilewright.bench.record import load
+
+    suffix = out.suffix.lower()
+    if suffix not in FORMATS:
+        raise InputError(f"out={str(out)!r} must end in {' or '.join(FORMATS)}.")
+    check_targets(out, json)
+    chart = gather(load(measurements), kind, dtype, gpu)
+    picture = draw(chart, suffix)
+    try:
+        out.write_bytes(picture)
+    except OSError as error:
+        raise InputError(f"{out}: {error.strerror or error}.") from None
+    left_out = f" Left out: {'; '.join(chart.left_out)}." if chart.left_out else ""
+    said = f"{out}: {len(chart.points)} points. {chart.title}. {chart.facts}.{left_out}"
+    emit("plot", [asdict(point) for point in chart.points], said, json)
+    return 0

@@ -1,0 +1,77 @@
+"""`tilewright plot`: files, documents, sentences."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cyclopts import App
+
+from tilewright.bench.record import load
+from tilewright.cli.plot import plot
+from tilewright.errors import InputError
+
+MEASUREMENTS = Path(__file__).parents[2] / "measurements"
+
+
+def run(*words: str) -> int:
+    app = App(result_action="return_value")
+    app.command(plot)
+    result = app(["plot", *words], exit_on_error=False, print_error=False)
+    assert isinstance(result, int)
+    return result
+
+
+def test_help_imports_neither_matplotlib_nor_numpy() -> None:
+    heavy = "{'matplotlib', 'numpy', 'rich.table', 'tilewright.bench'} & set(sys.modules)"
+    code = f"import sys, tilewright.cli.plot; sys.exit(str({heavy}) if {heavy} else 0)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_picture_and_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    out = tmp_path / "ladder.SVG"
+    assert run(str(MEASUREMENTS), "--kind", "ladder", "--out", str(out), "--json", "-") == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert document["schema"] == "tilewright.plot/1"
+    known = {line.name for line in load(MEASUREMENTS)}
+    assert {row["name"] for row in document["rows"]} <= known
+    assert all(row["dtype"] == "bf16" and row["tflops"] > 0 for row in document["rows"])
+    assert "<svg" in out.read_text(encoding="utf-8")
+    count = len(document["rows"])
+    assert captured.err.startswith(f"{out}: {count} points. Throughput of each rung: ")
+
+
+def test_the_default_is_the_ladder_of_the_folder_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    monkeypatch.chdir(MEASUREMENTS.parent)
+    assert run("--out", str(tmp_path / "x.png")) == 0
+    assert (tmp_path / "x.png").stat().st_size > 1000
+    assert "Throughput of each rung" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "x.pdf"], "out='x.pdf' must end in .png or .svg."),
+        (["--out", "x"], "out='x' must end in .png or .svg."),
+        (["--out", "none/x.svg"], "none/x.svg cannot be written: none is missing or read-only."),
+        (["--out", "x.svg", "--kind", "pie"], "kind='pie' is not known; use ladder, size, ratio."),
+        (["--out", "x.svg", "--dtype", "fp8"], "nothing is measured of fp8; there is "),
+        (["--out", "x.svg", "--gpu", "A100"], "nothing is measured of bf16 on A100; there is "),
+    ],
+)
+def test_bad_input(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as error:
+        run(str(MEASUREMENTS), *words)
+    assert str(error.value).startswith(said)
+    assert list(tmp_path.iterdir()) == []
