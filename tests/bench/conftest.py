@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 
 from tilewright.bench.inputs import logical
+from tilewright.bench.peers import Bound
+from tilewright.bench.roofs import Roofs
 from tilewright.bench.telemetry import Telemetry
 from tilewright.engines.emulator import EmulatorBuffer, EmulatorEngine
 from tilewright.gpus import GPUS
 from tilewright.launch import Launch
 from tilewright.problem import Problem
 
-TIMES_US = {"torch": 40.0, "hgemm_naive": 80.0, "hgemm_bcf": 50.0}
+TIMES_US = {"torch": 40.0, "lt_best": 32.0, "hgemm_naive": 80.0, "hgemm_bcf": 50.0}
+ROOFS = Roofs("bf16", empty_us=1.0, reads=((1 << 20, 2.0),), copy_gbps=1000.0, mma_tflops=0.2)
 
 
 class FakeGpu(EmulatorEngine):
@@ -38,9 +41,9 @@ class FakeGpu(EmulatorEngine):
     def free_bytes(self) -> int:
         return 10**9
 
-    def refill(self, buffer: EmulatorBuffer) -> None:
+    def refill(self, buffer: EmulatorBuffer, byte: int = 0xFF) -> None:
         self.poisoned = True
-        buffer.array.reshape(-1).view(np.uint8).fill(0xFF)
+        buffer.array.reshape(-1).view(np.uint8).fill(byte)
 
     def spend(self, name: str, compute: Callable[[], object]) -> None:
         self.now_us += TIMES_US.get(name, 60.0)
@@ -78,10 +81,8 @@ class FakeReplay:
 
 
 class FakeTorch:
-    name, version = "torch", "2.0"
-
-    def __init__(self, engine: FakeGpu) -> None:
-        self.engine = engine
+    def __init__(self, engine: FakeGpu, name: str = "torch") -> None:
+        self.engine, self.name = engine, name
 
     def bind(
         self,
@@ -89,7 +90,7 @@ class FakeTorch:
         b: Sequence[EmulatorBuffer],
         c: Sequence[EmulatorBuffer],
         problem: Problem,
-    ) -> Callable[[int], None]:
+    ) -> Bound:
         def enqueue(run: int) -> None:
             stored, other, out = (each[run % len(each)].array for each in (a, b, c))
             x, y = logical(problem, stored, other)
@@ -97,9 +98,9 @@ class FakeTorch:
             def compute() -> None:
                 out[...] = (x.astype(np.float32) @ y.astype(np.float32)).astype(out.dtype)
 
-            self.engine.spend("torch", compute)
+            self.engine.spend(self.name, compute)
 
-        return enqueue
+        return Bound(enqueue, "2.0")
 
 
 @pytest.fixture
@@ -110,14 +111,19 @@ def times_us() -> dict[str, float]:
 
 @pytest.fixture
 def gpu(compiler: str, monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
-    """The fake, found by everything that opens an engine, with one peer and one left out."""
+    """The fake, found by everything that opens an engine: torch is there, quack is left out."""
     engine = FakeGpu()
     reading = Telemetry(1900, 600.0, 50, ())
-    found = ([FakeTorch(engine)], ["x is left out"])
+
+    def found(engine: FakeGpu, names: Sequence[str] = ()) -> tuple[list[FakeTorch], list[str]]:
+        peers = [FakeTorch(engine, name) for name in names or ("torch",) if name != "quack"]
+        return peers, ["quack is left out: not installed."] if not names or "quack" in names else []
+
     for module in ("ladder", "suite_run"):
         monkeypatch.setattr(f"tilewright.bench.{module}.EmulatorEngine", type("Other", (), {}))
-    for module in ("timed_ladder", "suite_run"):
-        monkeypatch.setattr(f"tilewright.bench.{module}.found_peers", lambda engine: found)
+    for module in ("timed_ladder", "suite_timed"):
+        monkeypatch.setattr(f"tilewright.bench.{module}.found_peers", found)
+    monkeypatch.setattr("tilewright.bench.suite_timed.measure_roofs", lambda *of: ROOFS)
     monkeypatch.setattr("tilewright.bench.ladder.open_engine", lambda name, gpu: engine)
     monkeypatch.setattr("tilewright.bench.telemetry.sample", lambda uuid: reading)
     return engine

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 
@@ -103,6 +105,18 @@ def test_every_round_walks_over_all_sets_equally_often() -> None:
     assert {last.count(run) for run in range(3)} == {one.runs_per_round // 3}
     assert last[:4] == [0, 1, 2, 0]
     assert all(0 <= run < 3 for _, run in clock.log)
+
+
+@pytest.mark.parametrize("count", range(1, 9))
+def test_every_candidate_follows_every_other_equally_often(count: int) -> None:
+    turns = [protocol.turn_order(turn, count) for turn in range(count * (1 + count % 2))]
+    assert all(sorted(order) == list(range(count)) for order in turns)
+    assert [order[0] for order in turns[:count]] == list(range(count))
+    followers = Counter(pair for order in turns for pair in pairwise(order))
+    assert len(followers) == count * (count - 1)
+    assert set(followers.values()) <= {1 + count % 2}
+    places = Counter(pair for order in turns for pair in enumerate(order))
+    assert set(places.values()) == {1 + count % 2}
 
 
 def test_rounds_are_interleaved_and_their_order_rotates() -> None:

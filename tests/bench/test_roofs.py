@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tilewright.bench import record
-from tilewright.bench.roofs import MIB, Roofs, floor_us, from_lines, read_us, share
-from tilewright.bench.telemetry import Telemetry
+from tilewright.bench.roofs import MIB, Roofs, floor_us, from_lines, read_us
 from tilewright.dtypes import BF16
 from tilewright.errors import InputError
 from tilewright.problem import Problem
@@ -24,7 +23,6 @@ ROOFS = Roofs(
     reads=((2 * MIB, 2.5), (32 * MIB, 10.0), (112 * MIB, 28.0), (448 * MIB, 105.0)),
     copy_gbps=4000.0,
     mma_tflops=640.0,
-    telemetry=Telemetry(),
 )
 
 
@@ -94,10 +92,10 @@ def test_the_floor_of_a_large_square_is_the_matrix_rate() -> None:
     us, which = floor_us(ROOFS, Problem(4096, 4096, 4096, BF16))
     assert which == "matrix"
     assert us == pytest.approx(2 * 4096**3 / 640e6)
-    faster, _ = floor_us(ROOFS, Problem(4096, 4096, 4096, BF16), library_tflops=800.0)
-    assert faster == pytest.approx(us * 0.8)
-    slower, _ = floor_us(ROOFS, Problem(4096, 4096, 4096, BF16), library_tflops=500.0)
-    assert slower == us
+    wgmma = replace(ROOFS, library_tflops=800.0)
+    assert floor_us(wgmma, Problem(4096, 4096, 4096, BF16))[0] == pytest.approx(us * 0.8)
+    slow = replace(ROOFS, library_tflops=500.0)
+    assert floor_us(slow, Problem(4096, 4096, 4096, BF16))[0] == us
 
 
 def test_the_floor_of_a_thin_product_is_memory() -> None:
@@ -116,21 +114,11 @@ def test_the_floor_of_next_to_nothing_is_a_launch() -> None:
     assert floor_us(heavy, Problem(8, 16, 24, BF16))[1] == "matrix"
 
 
-def test_share() -> None:
-    problem = Problem(4096, 4096, 4096, BF16)
-    us = 2 * 4096**3 / 640e6
-    assert share(ROOFS, problem, us) == pytest.approx(1)
-    assert share(ROOFS, problem, 2 * us) == pytest.approx(0.5)
-    assert share(ROOFS, problem, us, library_tflops=1280.0) == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan")])
-def test_no_share_of_no_time_and_no_rate(bad: float) -> None:
-    problem = Problem(8, 16, 24, BF16)
-    with pytest.raises(InputError, match=r"us=.* must be above 0"):
-        share(ROOFS, problem, bad)
-    with pytest.raises(InputError, match=r"library_tflops=.* must be above 0"):
-        floor_us(ROOFS, problem, bad)
+def test_memory_binds_no_warm_inputs() -> None:
+    us, which = floor_us(ROOFS, Problem(64, 4096, 4096, BF16), cold=False)
+    assert which == "matrix"
+    assert us == pytest.approx(2 * 64 * 4096**2 / 640e6)
+    assert floor_us(ROOFS, Problem(64, 4096, 4096, BF16))[0] > 10
 
 
 # --- Records ------------------------------------------------------------------------------
@@ -146,10 +134,10 @@ def test_roofs_are_read_from_lines() -> None:
         reads=((2 * MIB, 10.0), (8 * MIB, 10.0)),
         copy_gbps=2 * 224 * MIB / 10.0 / 1e3,
         mma_tflops=64.0,
-        telemetry=Telemetry(1980, 330.0, 40),
         lines=tuple(reversed(lines)),
     )
     assert from_lines(found.lines).reads == found.reads
+    assert from_lines([*lines, line("library rate")]).library_tflops == pytest.approx(2 / 10 / 1e6)
 
 
 def test_missing_and_mixed_roofs_are_refused() -> None:

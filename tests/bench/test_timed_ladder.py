@@ -35,7 +35,7 @@ def test_rows_say_how_fast(gpu: Any, times_us: dict[str, float]) -> None:
         assert row.speedup == pytest.approx(40 / times_us[row.name])  # torch's time ÷ this one's
         assert row.instructions is None
     assert ladder["hgemm_bcf"].blocks_per_sm == 2
-    assert ladder.notes == ("x is left out",)
+    assert ladder.notes == ("quack is left out: not installed.",)
     assert "speedup: torch's time ÷ this one's" in str(ladder)
 
 

@@ -78,7 +78,7 @@ def compare(
 ) -> Comparison:
     """The newest line of each kernel, shape, type and GPU of one side next to the other's.
 
-    Lines of the rival itself are left out: their ratio is 1 by definition.
+    Lines of the rival itself are left out, for their ratio is 1 by definition, and so are roofs.
     Raises: InputError for fail_below outside (0, 1], a ratio that is none, or two sides that have
     no line in common.
     """
@@ -98,7 +98,7 @@ def _newest(lines: Iterable[Measurement]) -> dict[Key, Measurement]:
     """The line with the largest `taken` of each key; of equals the last."""
     found: dict[Key, Measurement] = {}
     for line in lines:
-        if line.name == line.rival:
+        if line.name == line.rival or line.is_roof:
             continue
         if line.ratio is not None and not _RATIOS[0] < line.ratio < _RATIOS[1]:
             raise InputError(f"ratio={line.ratio} of {line.name} ({line.taken}) is none.")

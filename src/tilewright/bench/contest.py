@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.bench import record, telemetry
+from tilewright.bench import record, telemetry, user_kernel
 from tilewright.bench.inputs import distribution, logical, operands
 from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.bench.protocol import (
@@ -26,6 +26,7 @@ from tilewright.verify import Verdict, judge, oracle
 if TYPE_CHECKING:
     from tilewright.bench.peers import Peer
     from tilewright.bench.telemetry import Telemetry
+    from tilewright.bench.user_kernel import CudaKernel
     from tilewright.engines.base import Buffer
     from tilewright.engines.gpu import GpuEngine
     from tilewright.ladder.rungs import Rung
@@ -50,13 +51,18 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Contestant:
-    """A rung or a peer: `enqueue(i)` runs it on input set i."""
+    """A rung or a peer: `enqueue(i)` runs it on input set i.
+
+    `deliver(i)` brings the result of that run into C where the run itself does not.
+    """
 
     name: str
     enqueue: Callable[[int], None]
     version: str | None = None  # of a peer's library
     source_hash: str | None = None  # of a kernel of ours
     launch: Launch | None = None
+    deliver: Callable[[int], None] | None = None
+    poison_byte: int = 0xFF  # what C is filled with before a run that is checked
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,10 @@ class Arena:
         """Whether one run on fresh, poisoned output is right, for the first and last set."""
         verdicts = []
         for which in {0, len(self.c) - 1}:
-            self.engine.refill(self.c[which])
+            self.engine.refill(self.c[which], contestant.poison_byte)
             contestant.enqueue(which)
+            if contestant.deliver is not None:
+                contestant.deliver(which)
             verdicts.append(judge(self.engine.download(self.c[which]), self.reference))
         return max(verdicts, key=lambda verdict: (not verdict.correct, verdict.rel_error))
 
@@ -88,6 +96,7 @@ class Result:
     contestant: Contestant
     verdict: Verdict
     timing: Timing | None
+    reading: Telemetry | None
     line: record.Measurement | None
 
 
@@ -120,8 +129,8 @@ def set_up(engine: GpuEngine, problem: Problem, conditions: Conditions) -> Arena
 
 
 def enter_peer(peer: Peer, arena: Arena) -> Contestant:
-    enqueue = peer.bind(arena.a, arena.b, arena.c, arena.problem)
-    return Contestant(peer.name, enqueue, version=peer.version)
+    bound = peer.bind(arena.a, arena.b, arena.c, arena.problem)
+    return Contestant(peer.name, bound.enqueue, version=bound.version, deliver=bound.deliver)
 
 
 def enter_rung(rung: Rung, arena: Arena) -> Contestant:
@@ -137,6 +146,24 @@ def enter_rung(rung: Rung, arena: Arena) -> Contestant:
 
     source_hash = record.source_hash(code_of(rung.text))
     return Contestant(rung.name, enqueue, source_hash=source_hash, launch=launches[0])
+
+
+def enter_kernel(kernel: CudaKernel, arena: Arena) -> Contestant:
+    """Raises: InputError when it cannot be told how to launch the kernel on this problem;
+    CompileError."""
+    engine = arena.engine
+    planned = user_kernel.plan(kernel, arena.problem, engine.arch)
+    launches = [
+        user_kernel.launch(planned, *buffers)
+        for buffers in zip(arena.a, arena.b, arena.c, strict=True)
+    ]
+    return Contestant(
+        kernel.label,
+        lambda which: engine.launch(launches[which % len(launches)]),
+        source_hash=kernel.source_hash,
+        launch=launches[0],
+        poison_byte=getattr(planned, "poison_byte", 255),
+    )
 
 
 def hold(arena: Arena, contestants: Sequence[Contestant], rivals: Sequence[str]) -> Contest:
@@ -167,7 +194,8 @@ def hold(arena: Arena, contestants: Sequence[Contestant], rivals: Sequence[str])
                 reference,
                 taken,
             )
-        results.append(Result(contestant, verdicts[name], timings.get(name), line))
+        reading = readings.get(name)
+        results.append(Result(contestant, verdicts[name], timings.get(name), reading, line))
     return Contest(tuple(results), timings[rival.name] if rival else None)
 
 

@@ -7,40 +7,38 @@ cuBLAS 13.1 (nvidia-cublas 13.1.1.3, read 2026-11-30).
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
-import importlib
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.bench.cublaslt_names import Algorithm
-from tilewright.bench.peers import (
+from tilewright.bench.choice import fastest
+from tilewright.bench.cublas import (
+    COMPUTE_32F,
+    CUDA_TYPES,
     ColumnMajorCall,
     column_major_call,
     cublas_version,
+    load,
 )
-from tilewright.bench.protocol import Candidate, Settings, measure
+from tilewright.bench.cublaslt_names import Algorithm
+from tilewright.bench.peers import Bound, named
 from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tilewright.bench.peers import Enqueue, GemmProblem
-    from tilewright.bench.protocol import Timer, Timing
     from tilewright.engines.base import Buffer
     from tilewright.engines.gpu import GpuEngine
 
 WORKSPACE_BYTES = 64 * 1024 * 1024
 REQUESTED = 48  # heuristic results asked for
-FINALISTS = 6
 
 _MIB = 1024 * 1024
 _NOT_SUPPORTED = 15  # CUBLAS_STATUS_NOT_SUPPORTED
-_COMPUTE_32F = 68
 _CUDA_R_32F = 0
-_CUDA_TYPES = {"fp16": 2, "bf16": 14}  # CUDA_R_16F, CUDA_R_16BF
 _DESC_TRANSA, _DESC_TRANSB = 3, 4
 _PREF_MAX_WORKSPACE_BYTES = 1
 _PREF_MIN_ALIGNMENT = (5, 6, 7, 8)  # of A, B, C and D
@@ -58,10 +56,6 @@ _CONFIG: dict[str, tuple[int, Any]] = {
     "inner": (7, ctypes.c_uint16),
     "cluster": (8, ctypes.c_uint16),
 }
-# Screening sorts out what is far behind; the final has intervals long enough for a GPU at its
-# power cap to take each finalist's own clock.
-_SCREENING = Settings(rounds=3, round_us=2_000.0, warmup_us=0.0, lead_in_us=1_000.0)
-_FINAL = Settings(rounds=9, round_us=8_000.0, warmup_us=20_000.0, lead_in_us=30_000.0)
 
 
 # --- What cuBLASLt is told ----------------------------------------------------------------
@@ -115,61 +109,6 @@ def version_text(library: str, algorithm: Algorithm, how: str, workspace_bytes: 
     return f"{library}, {algorithm}; workspace {workspace_bytes // _MIB} MiB; {how}"
 
 
-# --- Which one is fastest -----------------------------------------------------------------
-
-
-def finalists(us: Sequence[float], count: int = FINALISTS) -> list[int]:
-    """The places of the `count` fastest, and always the first's, which comes first."""
-    order = sorted(range(1, len(us)), key=lambda place: us[place])
-    ahead = [place for place in order if us[place] < us[0]]
-    behind = [place for place in order if us[place] >= us[0]]
-    return [0, *(ahead + behind)[: count - 1]]
-
-
-def winner(timings: Sequence[Timing]) -> int:
-    """The place of the one most often ahead of the first, or 0 where none is.
-
-    Judged by the median of the rounds' ratios, so that a drifting clock favours nobody.
-    """
-    ratios = [timing.ratio(timings[0]) for timing in timings]
-    best = max(range(len(timings)), key=lambda place: ratios[place])
-    return best if ratios[best] > 1 else 0
-
-
-def fastest(runs: Sequence[Callable[[int], None]], timer: Timer, sets: int) -> tuple[int, int]:
-    """The place of the fastest of `runs`, and how many of them ran.
-
-    A run that fails with EngineError is left out. The first must not fail.
-    Raises: EngineError when the first fails or the GPU does.
-    Cost: about 20 ms for each, and 0.5 s for each finalist.
-    """
-    places = []
-    for place, run in enumerate(runs):
-        try:
-            run(0)
-        except EngineError:
-            if place == 0:
-                raise
-            continue
-        places.append(place)
-    if len(places) == 1:
-        return 0, 1
-    screened = _measured(places, runs, timer, replace(_SCREENING, sets=sets))
-    left = [places[i] for i in finalists([timing.us for timing in screened])]
-    final = _measured(left, runs, timer, replace(_FINAL, sets=sets))
-    return left[winner(final)], len(places)
-
-
-def _measured(
-    places: Sequence[int],
-    runs: Sequence[Callable[[int], None]],
-    timer: Timer,
-    settings: Settings,
-) -> list[Timing]:
-    """Under graph replay: launched one by one, short runs would wait for the host."""
-    return measure([Candidate(f"algorithm {i}", runs[i]) for i in places], timer, settings)
-
-
 # --- The peers ----------------------------------------------------------------------------
 
 
@@ -186,8 +125,8 @@ def lt_best(engine: GpuEngine) -> LtPeer:
 class LtPeer:
     """cublasLtMatmul, fp32 accumulation, in the engine's memory and stream.
 
-    `name` is "lt_first" or "lt_best". `version` is the library's until `bind`; then it names the
-    algorithm bound last, the workspace and how many algorithms there were.
+    `name` is "lt_first" or "lt_best". What `bind` says of the version names the library's, the
+    algorithm, the workspace and how many algorithms there were.
     Types: bf16 or fp16 operands and result.
     Raises: EngineError when the library is missing, a call fails (with its cublasStatus_t) or
     there is no algorithm for a shape.
@@ -200,11 +139,10 @@ class LtPeer:
             raise InputError(f"name={name!r} must be lt_first or lt_best.")
         self.name = name
         self._engine = engine
-        self._library = library = _Library(_load())
+        self._library = library = _Library(load("cublasLt"))
         engine.context.enter()
         self._handle = library.create("cublasLtCreate", "cublasLtDestroy", self)
         self._number = cublas_version(library.version())
-        self.version = self._number
         self._workspace = engine.empty((WORKSPACE_BYTES,), np.dtype("u1"))
 
     def bind(
@@ -213,7 +151,7 @@ class LtPeer:
         buffers_b: Sequence[Buffer],
         buffers_c: Sequence[Buffer],
         problem: GemmProblem,
-    ) -> Enqueue:
+    ) -> Bound:
         self._engine.context.enter()
         operands = (buffers_b, buffers_a, buffers_c)  # Cᵀ = Bᵀ·Aᵀ
         plan = _Plan(self._library, problem)
@@ -224,8 +162,8 @@ class LtPeer:
             place, ran = fastest(runs, self._engine, len(buffers_c))
             how = f"best of {ran}"
         algorithm = self._library.describe(results[place])
-        self.version = version_text(self._number, algorithm, how, WORKSPACE_BYTES)
-        return runs[place]
+        version = version_text(self._number, algorithm, how, WORKSPACE_BYTES)
+        return Bound(runs[place], version)
 
     def _run(
         self, plan: _Plan, result: HeuristicResult, operands: tuple[Sequence[Buffer], ...]
@@ -252,17 +190,14 @@ class _Plan:
     """The descriptors of one problem, destroyed with it."""
 
     def __init__(self, library: _Library, problem: GemmProblem) -> None:
-        if problem.dtype.name not in _CUDA_TYPES:
-            known = ", ".join(_CUDA_TYPES)
-            raise InputError(f"dtype={problem.dtype.name} has no peer; measure one of {known}.")
         self._library = library
         self._problem = problem
         call = column_major_call(problem.m, problem.n, problem.k, problem.layout)
-        kind = ctypes.c_int(_CUDA_TYPES[problem.dtype.name])
+        kind = ctypes.c_int(named(CUDA_TYPES, problem.dtype))
         integer = ctypes.c_int
         self.operation = library.create(
             *("cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", self),
-            *(integer(_COMPUTE_32F), integer(_CUDA_R_32F)),
+            *(integer(COMPUTE_32F), integer(_CUDA_R_32F)),
         )
         flips = ((_DESC_TRANSA, call.transpose_first), (_DESC_TRANSB, call.transpose_second))
         for attribute, flip in flips:  # CUBLAS_OP_N is 0, CUBLAS_OP_T is 1
@@ -358,19 +293,3 @@ def _addresses(buffers: Sequence[Buffer]) -> list[int]:
 
 def _failed(function: str, status: int) -> str:
     return f"{function} failed with cublasStatus_t {status}."
-
-
-def _load() -> ctypes.CDLL:
-    """The library that torch or pip brought, or the system's. Raises: EngineError."""
-    path: str | None
-    try:
-        pathfinder = importlib.import_module("cuda.pathfinder")
-        path = pathfinder.load_nvidia_dynamic_lib("cublasLt").abs_path
-    except Exception:  # not installed, or pathfinder is missing or does not know this system
-        path = ctypes.util.find_library("cublasLt")
-    if not path:
-        raise EngineError("libcublasLt was not found: pip install nvidia-cublas.")
-    try:
-        return ctypes.CDLL(path)
-    except OSError as error:
-        raise EngineError(f"libcublasLt cannot be loaded: {error}.") from None

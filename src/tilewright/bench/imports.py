@@ -88,7 +88,8 @@ def check(path: Path, there: Sequence[Measurement] = ()) -> Import:
 def faults(line: Measurement, now: str) -> Iterator[str]:
     """What speaks against a line, in sentences; `now` as in `taken`."""
     yield from _figures(line)
-    yield from _result(line)
+    if not line.is_roof:  # a probe has no product to check
+        yield from _result(line)
     yield from _speed(line)
     yield from _code(line)
     try:

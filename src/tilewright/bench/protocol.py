@@ -165,13 +165,26 @@ def measure(
     runners = [_Runner(candidate, timer, settings) for candidate in candidates]
     samples: list[list[float]] = [[] for _ in runners]
     for turn in range(settings.rounds):
-        for place in range(len(runners)):
-            which = (turn + place) % len(runners)
+        for which in turn_order(turn, len(runners)):
             samples[which].append(runners[which].timed_round())
     return [
         Timing(runner.name, tuple(taken), runner.runs, runner.method())
         for runner, taken in zip(runners, samples, strict=True)
     ]
+
+
+def turn_order(turn: int, count: int) -> list[int]:
+    """The order of `count` candidates in round `turn`, each at every place equally often.
+
+    A GPU still carries the heat of the candidate before, so it also matters who follows whom:
+    over `count` rounds (twice as many for an odd number) each follows each other equally often.
+    Source: E. J. Williams, Experimental designs balanced for the estimation of residual effects
+    of treatments, 1949.
+    """
+    zigzag = [(place + 1) // 2 if place % 2 else -(place // 2) for place in range(count)]
+    if count % 2 and turn // count % 2:
+        zigzag = [-place for place in zigzag]
+    return [(turn + place) % count for place in zigzag]
 
 
 class _Runner:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SCHEMA = "tilewright.measurement/1"
+ROOF = "roof: "  # how the names of roofs begin
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Measurement:
     power_w: float | None
     temperature_c: int | None
     host: str
+
+    @property
+    def is_roof(self) -> bool:
+        """What the GPU can do (bench/roofs.py), not a kernel at a shape."""
+        return self.name.startswith(ROOF)
 
     @property
     def tflops(self) -> float:

@@ -40,6 +40,8 @@ def ladder_table(measurements: Iterable[Measurement]) -> str:
     """
     groups: dict[_Group, list[Measurement]] = {}
     for line in measurements:
+        if line.is_roof:
+            continue
         group = (line.gpu, line.dtype, line.m, line.n, line.k, line.layout)
         groups.setdefault(group, []).append(line)
     if not groups:

@@ -1,9 +1,9 @@
 """Roofs: what this GPU can do at most, measured by the protocol that measures the candidates.
 
-An empty node of a graph, reading memory that no cache holds, copying it, and the matrix rate of
-mma.sync fed from registers. From them comes the least time that a problem can take and the roof
-that binds; a row's share of it says how much there is left to win. Memory roofs hold for cold
-inputs: warm ones, left in the L2 cache, can beat them.
+An empty node of a graph, reading memory that no cache holds, copying it, the matrix rate of
+mma.sync fed from registers, and the rate that a library reaches on a large product (on Hopper its
+wgmma is faster than mma.sync). From them comes the least time that a problem can take and the
+roof that binds; a row's share of it says how much there is left to win.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tilewright.bench import record
-from tilewright.bench.telemetry import Telemetry
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
 MIB = 1024 * 1024
-EMPTY = "roof: empty node"
-READ = "roof: cold read"
-COPY = "roof: copy"
-RATE = "roof: mma rate"
-_SIZE = re.compile(r"roof: (?:cold read|copy) (\d+) MiB")
+EMPTY = f"{record.ROOF}empty node"
+READ = f"{record.ROOF}cold read"
+COPY = f"{record.ROOF}copy"
+RATE = f"{record.ROOF}mma rate"
+LIBRARY = f"{record.ROOF}library rate"
+_SIZE = re.compile(rf"(?:{READ}|{COPY}) (\d+) MiB")
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Roofs:
 
     `empty_us` is an empty kernel's node of a graph; `reads` holds bytes and microseconds of cold
     reads, small to large; `copy_gbps` counts bytes read and written (10⁹ a second);
-    `mma_tflops` is mma.sync's rate for `dtype`; `telemetry` was read under it. `lines` are the
-    measurements behind the figures.
+    `mma_tflops` is mma.sync's rate for `dtype`, `library_tflops` what a library reached on a large
+    product, None without one. `lines` are the measurements behind the figures.
     """
 
     dtype: str
@@ -43,7 +43,7 @@ class Roofs:
     reads: tuple[tuple[int, float], ...]
     copy_gbps: float
     mma_tflops: float
-    telemetry: Telemetry
+    library_tflops: float | None = None
     lines: tuple[record.Measurement, ...] = ()
 
 
@@ -63,38 +63,21 @@ class RoofProblem(Protocol):
 # --- Floors -------------------------------------------------------------------------------
 
 
-def floor_us(
-    roofs: Roofs, problem: RoofProblem, library_tflops: float | None = None
-) -> tuple[float, str]:
+def floor_us(roofs: Roofs, problem: RoofProblem, cold: bool = True) -> tuple[float, str]:
     """The least microseconds for the problem, and what binds: "launch", "memory" or "matrix".
 
-    Memory is the cold read of A and B and C's bytes at the copy's rate; what is mostly an empty
-    node is put down to the launch. `library_tflops` is the best matrix rate that a library
-    reached in the same run: on Hopper wgmma is faster than the probe's mma.sync, and the larger
-    of the two rates counts.
-    Raises: InputError for a rate that is not above 0.
+    Memory is the cold read of A and B and C's bytes at the copy's rate, and binds no warm inputs:
+    these may lie in the L2 cache. What is mostly an empty node is put down to the launch. Of the
+    two matrix rates the larger counts.
     """
-    if library_tflops is not None and not library_tflops > 0:
-        raise InputError(f"library_tflops={library_tflops} must be above 0.")
     m, n, k, size = problem.m, problem.n, problem.k, problem.dtype.bytes
     memory_us = read_us(roofs, size * (m * k + k * n)) + size * m * n / roofs.copy_gbps / 1e3
-    matrix_us = 2 * m * n * k / max(roofs.mma_tflops, library_tflops or 0) / 1e6
+    memory_us = memory_us if cold else 0.0
+    matrix_us = 2 * m * n * k / max(roofs.mma_tflops, roofs.library_tflops or 0) / 1e6
     least_us = max(roofs.empty_us, memory_us, matrix_us)
     if least_us < 2 * roofs.empty_us:
         return least_us, "launch"
     return least_us, "memory" if memory_us >= matrix_us else "matrix"
-
-
-def share(
-    roofs: Roofs, problem: RoofProblem, us: float, library_tflops: float | None = None
-) -> float:
-    """The floor as a part of the time taken: 1 is at the roof.
-
-    Raises: InputError for a time that is not above 0.
-    """
-    if not us > 0:
-        raise InputError(f"us={us} must be above 0.")
-    return floor_us(roofs, problem, library_tflops)[0] / us
 
 
 def read_us(roofs: Roofs, size_bytes: int) -> float:
@@ -117,10 +100,9 @@ def read_us(roofs: Roofs, size_bytes: int) -> float:
 def from_lines(lines: Sequence[record.Measurement]) -> Roofs:
     """The roofs in the measurement lines of one run; other lines than roofs are passed over.
 
-    Throttle reasons are not in a line, so telemetry lacks them.
     Raises: InputError when a roof is missing or the lines are of several runs, GPUs or types.
     """
-    roofs = [line for line in lines if line.name.startswith("roof: ")]
+    roofs = [line for line in lines if line.is_roof]
     runs = sorted({(line.taken, line.gpu, line.dtype) for line in roofs})
     if len(runs) != 1:
         raise InputError(f"roofs must be of one run, GPU and dtype; there are {len(runs)}: {runs}.")
@@ -137,7 +119,7 @@ def from_lines(lines: Sequence[record.Measurement]) -> Roofs:
         reads=tuple(sorted((_bytes(line), line.us) for line in reads)),
         copy_gbps=2 * _bytes(copy) / copy.us / 1e3,
         mma_tflops=rate.tflops,
-        telemetry=Telemetry(rate.sm_mhz, rate.power_w, rate.temperature_c),
+        library_tflops=by_name[LIBRARY].tflops if LIBRARY in by_name else None,
         lines=tuple(roofs),
     )
 

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilewright.bench.contest import Conditions, enter_peer, enter_rung, hold, set_up
+from tilewright.bench import suite_counted, suite_timed
+from tilewright.bench.contest import Conditions
 from tilewright.bench.inputs import distribution
-from tilewright.bench.ladder import climb
-from tilewright.bench.peers import found_peers
-from tilewright.bench.protocol import quantile
 from tilewright.bench.suites import Shape
+from tilewright.bench.user_function import FunctionKernel
+from tilewright.bench.user_kernel import CudaKernel
 from tilewright.dtypes import DType
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import EngineError, InputError
-from tilewright.ladder.rungs import Rung
+from tilewright.ladder.rungs import RUNGS, Rung
 
 if TYPE_CHECKING:
-    from tilewright.bench.contest import Contest, Result
     from tilewright.bench.record import Measurement
     from tilewright.engines.gpu import GpuEngine
 
-_EMULATED_FLOPS = 3e9  # above, counting takes longer than anybody waits: about 1500³
-
 Progress = Callable[[str, int, int], None]
 Keep = Callable[[Sequence["Measurement"]], None]
+Each = Callable[["Plan", Shape, "Row"], Iterator["Row"]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +35,10 @@ class Row:
     """One candidate at one shape, its fields those of the JSON document.
 
     `ratio` is the rival's time ÷ this one's (the median over rounds), with its p20 and p80;
-    `repro` the command that measures this shape again.
+    `ratios` the same to each peer by name. `roof` says what binds the problem ("launch",
+    "memory" or "matrix"), `roof_us` its least time, `roof_share` the part of the time taken that
+    this is. Clock, power, temperature and throttle reasons are those while the candidate ran.
+    `repro` is the command that measures this shape again.
     """
 
     suite: str
@@ -63,6 +65,15 @@ class Row:
     ratio: float | None = None
     ratio_p20: float | None = None
     ratio_p80: float | None = None
+    ratios: dict[str, float] | None = None
+    version: str | None = None
+    roof: str | None = None
+    roof_us: float | None = None
+    roof_share: float | None = None
+    sm_mhz: int | None = None
+    power_w: float | None = None
+    temperature_c: int | None = None
+    throttle: tuple[str, ...] | None = None
     method: str | None = None
     shared_wavefronts: int | None = None
     bank_conflicts: int | None = None
@@ -95,6 +106,11 @@ class SuiteRun:
     def correct(self) -> bool:
         return all(row.status != "wrong" for row in self.rows)
 
+    def never_ran(self, kernels: Sequence[CudaKernel | FunctionKernel]) -> bool:
+        """One of these was skipped at every shape."""
+        ran = {row.name.split(" #")[0] for row in self.rows if row.status != "skipped"}
+        return any(kernel.label not in ran for kernel in kernels)
+
     def to_dicts(self) -> list[dict[str, Any]]:
         return [asdict(row) for row in self.rows]
 
@@ -103,15 +119,18 @@ class SuiteRun:
 class Plan:
     """What is to be measured: shapes under the name of their suite, kernels, conditions.
 
-    `against` keeps only these peers (all that are found when empty); `budget_s` ends the run
-    before a shape once so many seconds are spent.
+    `kernels` are the user's own; `against` names the peers (those that need no long tuning when
+    empty); `roofs` measures what the GPU can do first; `budget_s` ends the run before a shape
+    once so many seconds are spent.
     """
 
     shapes: tuple[tuple[str, Shape], ...]
     dtype: DType
     rungs: tuple[Rung, ...]
+    kernels: tuple[CudaKernel | FunctionKernel, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
     against: tuple[str, ...] = ()
+    roofs: bool = True
     noise: bool = False  # time the rival a second time, under the name "… again"
     budget_s: float | None = None
 
@@ -126,10 +145,14 @@ def measure_suites(
     Raises: InputError for a peer in `against` that is not there; EngineError when the GPU fails.
     """
     distribution(plan.conditions.inputs)
-    each = _counted if isinstance(engine, EmulatorEngine) else _timer(engine, plan, keep)
+    start = time.monotonic()
     rows: list[Row] = []
     notes: list[str] = []
-    start = time.monotonic()
+    if isinstance(engine, EmulatorEngine):
+        each: Each = partial(suite_counted.count, engine)
+    else:
+        progress("peers and roofs", 0, len(plan.shapes))
+        each, notes = suite_timed.timer(engine, plan, keep)
     for number, (name, shape) in enumerate(plan.shapes):
         if plan.budget_s is not None and time.monotonic() - start > plan.budget_s:
             left = len(plan.shapes) - number
@@ -169,11 +192,6 @@ def _summary(rows: Sequence[Row]) -> Summary:
 
 
 def _blank(engine: GpuEngine | EmulatorEngine, plan: Plan, suite: str, shape: Shape) -> Row:
-    how = plan.conditions
-    words = ["tilewright bench", f"--shape {shape}", f"--dtype {plan.dtype.name}"]
-    words += [f"--inputs {how.inputs}"] if how.inputs != "normal" else []
-    words += [] if how.cold else ["--cache warm"]
-    words += [f"--seed {how.seed}"] if how.seed else []
     return Row(
         suite=suite,
         name="",
@@ -185,110 +203,23 @@ def _blank(engine: GpuEngine | EmulatorEngine, plan: Plan, suite: str, shape: Sh
         n=shape.n,
         k=shape.k,
         aligned=shape.aligned,
-        inputs=distribution(how.inputs)[0],
-        cache="cold" if how.cold else "warm",
-        repro=" ".join(words),
+        inputs=distribution(plan.conditions.inputs)[0],
+        cache="cold" if plan.conditions.cold else "warm",
+        repro=_repro(plan, shape),
     )
 
 
-# --- on a GPU -----------------------------------------------------------------------------
-
-
-def _timer(
-    engine: GpuEngine, plan: Plan, keep: Keep
-) -> Callable[[Plan, Shape, Row], Iterator[Row]]:
-    peers, _ = found_peers(engine)
-    names = [peer.name for peer in peers]
-    if missing := [name for name in plan.against if name not in names]:
-        raise InputError(
-            f"against={missing[0]!r} is not here; found: {', '.join(names) or 'none'}."
-        )
-    chosen = [peer for peer in peers if not plan.against or peer.name in plan.against]
-
-    def each(plan: Plan, shape: Shape, blank: Row) -> Iterator[Row]:
-        problem = shape.problem(plan.dtype)
-        try:
-            arena = set_up(engine, problem, plan.conditions)
-        except InputError as error:  # too large for this GPU; the other shapes are not
-            yield replace(blank, name="all", status="skipped", reason=str(error))
-            return
-        contestants = []
-        for peer in chosen:
-            try:
-                contestants.append(enter_peer(peer, arena))
-            except (EngineError, InputError) as error:
-                yield replace(blank, name=peer.name, status="skipped", reason=str(error))
-        for rung in plan.rungs:
-            if reason := rung.refusal(problem):
-                yield replace(blank, name=rung.name, status="skipped", reason=reason)
-            else:
-                contestants.append(enter_rung(rung, arena))
-        if plan.noise and contestants:
-            first = contestants[0]
-            contestants.append(replace(first, name=f"{first.name} again"))
-        contest = hold(arena, contestants, [peer.name for peer in chosen])
-        keep([result.line for result in contest.results if result.line])
-        for result in contest.results:
-            yield _timed_row(blank, problem.flops, contest, result)
-
-    return each
-
-
-def _timed_row(blank: Row, flops: int, contest: Contest, result: Result) -> Row:
-    verdict, timing = result.verdict, result.timing
-    row = replace(
-        blank,
-        name=result.contestant.name,
-        status="ok" if verdict.correct else "wrong",
-        reason=verdict.message or None,
-        correct=verdict.correct,
-        rel_error=verdict.rel_error,
-    )
-    if timing is None or not verdict.correct:
-        return row
-    row = replace(
-        row,
-        us=timing.us,
-        us_p20=timing.p20,
-        us_p80=timing.p80,
-        tflops=flops / timing.us / 1e6,
-        method=timing.method,
-    )
-    if contest.rival is None:
-        return row
-    ratios = timing.ratios(contest.rival)
-    return replace(
-        row,
-        rival=contest.rival.name,
-        ratio=timing.ratio(contest.rival),
-        ratio_p20=quantile(ratios, 0.2),
-        ratio_p80=quantile(ratios, 0.8),
-    )
-
-
-# --- in the emulator ----------------------------------------------------------------------
-
-
-def _counted(plan: Plan, shape: Shape, blank: Row) -> Iterator[Row]:
-    problem = shape.problem(plan.dtype)
-    for rung in plan.rungs:
-        row = replace(blank, name=rung.name)
-        reason = rung.refusal(problem)
-        if reason is None and problem.flops > _EMULATED_FLOPS:
-            reason = f"{shape} is too large to be counted in reasonable time; it needs a GPU."
-        if reason is not None:
-            yield replace(row, status="skipped", reason=reason)
-            continue
-        (counted,) = climb(
-            m=shape.m, n=shape.n, k=shape.k, dtype=plan.dtype, rungs=rung.name, engine="emulator"
-        )
-        yield replace(
-            row,
-            status=counted.status,
-            reason=counted.reason,
-            correct=counted.correct,
-            rel_error=counted.rel_error,
-            shared_wavefronts=counted.shared_wavefronts,
-            bank_conflicts=counted.bank_conflicts,
-            global_sectors=counted.global_sectors,
-        )
+def _repro(plan: Plan, shape: Shape) -> str:
+    """The command that measures this shape again as it was measured here."""
+    how, usual = plan.conditions, Conditions()
+    words = ["tilewright", "bench", "--shape", str(shape), "--dtype", plan.dtype.name]
+    if {rung.name for rung in plan.rungs} != set(RUNGS) and not (plan.kernels and not plan.rungs):
+        words += [word for rung in plan.rungs for word in ("--rung", rung.name)]
+    words += [word for kernel in plan.kernels for word in ("--kernel", kernel.word)]
+    words += [word for name in plan.against for word in ("--against", name)]
+    words += ["--inputs", how.inputs] if how.inputs != usual.inputs else []
+    words += [] if how.cold else ["--cache", "warm"]
+    words += ["--seed", str(how.seed)] if how.seed != usual.seed else []
+    words += ["--rounds", str(how.rounds)] if how.rounds != usual.rounds else []
+    words += ["--noise"] if plan.noise else []
+    return shlex.join(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ def render(run: SuiteRun) -> RenderableType:
     timed = any(row.us is not None for row in run.rows)
     parts: list[RenderableType] = [Text(f"{_what(run)} on {run.engine}", style="italic")]
     parts.append(_timed(run.rows) if timed else _counted(run.rows))
+    parts += [Text(line, style="dim") for line in _conditions(run.rows)]
     if summaries := summarise(run.rows):
         parts.append(_summaries(summaries))
     parts += [Text(f"Note: {note}", style="yellow") for note in run.notes]
@@ -36,6 +38,26 @@ def _what(run: SuiteRun) -> str:
         return "Nothing"
     row = run.rows[0]
     return f"{row.dtype}, {row.inputs} inputs, {row.cache} cache,"
+
+
+def _conditions(rows: Sequence[Row]) -> list[str]:
+    """What the GPU's own limits did while the rows were measured."""
+    timed = [row for row in rows if row.us is not None]
+    if not timed:
+        return []
+    lines = []
+    clocks = [row.sm_mhz for row in timed if row.sm_mhz is not None]
+    watts = [row.power_w for row in timed if row.power_w is not None]
+    if clocks and watts:
+        lines.append(
+            f"SM clock {min(clocks)}–{max(clocks)} MHz at {min(watts):.0f}–{max(watts):.0f} W."
+        )
+    reasons = Counter(reason for row in timed for reason in row.throttle or ())
+    lines += [
+        f"{count} of {len(timed)} kernels ran below the highest clock: {reason}."
+        for reason, count in reasons.most_common()
+    ]
+    return lines
 
 
 def _table(*headings: str) -> Table:
@@ -51,7 +73,8 @@ def _shape(row: Row) -> str:
 
 
 def _timed(rows: Sequence[Row]) -> Table:
-    table = _table("shape", "kernel", "µs", "TFLOP/s", "ratio", "p20–p80")
+    rival = next((row.rival for row in rows if row.rival), "rival")
+    table = _table("shape", "kernel", "µs", "TFLOP/s", f"÷ {rival}", "p20–p80", "of the roof")
     shape = ""
     for row in rows:
         if row.status == "skipped":
@@ -59,11 +82,12 @@ def _timed(rows: Sequence[Row]) -> Table:
         first = _shape(row) if _shape(row) != shape else ""
         shape = _shape(row)
         if row.us is None:
-            table.add_row(first, row.name, Text("wrong", style="bold red"), "", "", "")
+            table.add_row(first, row.name, Text("wrong", style="bold red"), "", "", "", "")
             continue
         spread = "" if row.ratio_p20 is None else f"{row.ratio_p20:.2f}–{row.ratio_p80:.2f}"
         ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
-        table.add_row(first, row.name, f"{row.us:,.1f}", f"{row.tflops:,.1f}", ratio, spread)
+        roof = "" if row.roof_share is None else f"{row.roof_share:.0%} {row.roof}"
+        table.add_row(first, row.name, f"{row.us:,.1f}", f"{row.tflops:,.1f}", ratio, spread, roof)
     return table
 
 
@@ -93,8 +117,13 @@ def _summaries(summaries: Sequence[Summary]) -> Table:
 
 
 def to_csv(run: SuiteRun) -> str:
-    """All fields of all rows, with a header line."""
-    rows = run.to_dicts()
+    """All fields of all rows, with a header line; each peer's ratio has a column of its own."""
+    peers = dict.fromkeys(name for row in run.rows for name in row.ratios or ())
+    rows = []
+    for row in run.to_dicts():
+        ratios = row.pop("ratios") or {}
+        row["throttle"] = None if row["throttle"] is None else "; ".join(row["throttle"])
+        rows.append(row | {f"ratio_{name}": ratios.get(name) for name in peers})
     text = StringIO(newline="")
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -105,12 +134,15 @@ def to_csv(run: SuiteRun) -> str:
 
 def to_markdown(run: SuiteRun) -> str:
     """The timed rows as a table."""
-    lines = ["| shape | kernel | µs | TFLOP/s | ratio | error |", "|:--|:--|--:|--:|--:|--:|"]
+    rival = next((row.rival for row in run.rows if row.rival), "rival")
+    heading = f"| shape | kernel | µs | TFLOP/s | speed ÷ {rival} | of the roof | error |"
+    lines = [heading, "|:--|:--|--:|--:|--:|--:|--:|"]
     for row in run.rows:
         if row.us is None or row.tflops is None:
             continue
         ratio = "–" if row.ratio is None else f"{row.ratio:.3f}"
         error = "–" if row.rel_error is None else f"{row.rel_error:.2e}"
-        cells = (_shape(row), row.name, f"{row.us:.1f}", f"{row.tflops:.1f}", ratio, error)
+        roof = "–" if row.roof_share is None else f"{row.roof_share:.0%} {row.roof}"
+        cells = (_shape(row), row.name, f"{row.us:.1f}", f"{row.tflops:.1f}", ratio, roof, error)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.bench import record, telemetry
-from tilewright.bench.contest import code_of
+from tilewright.bench.contest import Conditions, code_of, enter_peer, hold, set_up
 from tilewright.bench.protocol import (
     Candidate,
     Settings,
@@ -22,14 +22,16 @@ from tilewright.bench.protocol import (
     measure,
     sample_under_load,
 )
-from tilewright.bench.roofs import COPY, EMPTY, MIB, RATE, READ, Roofs, from_lines
+from tilewright.bench.roofs import COPY, EMPTY, LIBRARY, MIB, RATE, READ, Roofs, from_lines
 from tilewright.build import Source, build
-from tilewright.errors import InputError
+from tilewright.errors import EngineError, InputError
 from tilewright.launch import Launch
+from tilewright.problem import Problem
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from tilewright.bench.peers import Peer
     from tilewright.bench.telemetry import Telemetry
     from tilewright.dtypes import DType
     from tilewright.engines.base import Buffer, Engine
@@ -47,6 +49,7 @@ _MMA_WORDS = 24  # of operands a thread: WORDS in mma.cu
 _MMA_PER_STEP = 16  # instructions a warp: ROWS x COLUMNS in mma.cu
 _MMA_STEPS = 2000
 
+_LARGE = (8192, 4096, 8192, "nt")  # where libraries reach their best rate
 _NO_SHAPE = "m, n, k do not apply"
 # Short: neither memory nor an empty kernel runs into the power cap.
 _BRIEF = Settings(rounds=7, round_us=3_000.0, warmup_us=3_000.0, lead_in_us=500.0)
@@ -138,16 +141,32 @@ def mma_launch(
 # --- Measuring ----------------------------------------------------------------------------
 
 
-def measure_roofs(engine: GpuEngine, dtype: DType) -> Roofs:
+def measure_roofs(engine: GpuEngine, dtype: DType, library: Peer | None = None) -> Roofs:
     """All roofs, for bf16 or fp16 matrices, each the best of a few launch shapes.
 
-    Reads and copies move random bytes, walking over twice the L2 cache.
+    Reads and copies move random bytes, walking over twice the L2 cache. `library` is the peer
+    whose rate on a large product is a roof too.
     Raises: EngineError when the GPU fails; InputError for another dtype or too little memory.
-    Cost: about 5 s and up to 900 MiB of GPU memory.
+    Cost: about 10 s and up to 900 MiB of GPU memory.
     """
     if dtype.name not in ("bf16", "fp16"):
         raise InputError(f"dtype={dtype.name} has no matrix rate here; use bf16 or fp16.")
-    return _Survey(engine, dtype).roofs()
+    lines = _Survey(engine, dtype).lines()
+    if library is not None:
+        lines.append(_library_rate(engine, dtype, library, lines[0].taken))
+    return from_lines(lines)
+
+
+def _library_rate(engine: GpuEngine, dtype: DType, library: Peer, taken: str) -> record.Measurement:
+    """The peer on one large product, checked and timed as in any contest."""
+    m, n, k, layout = _LARGE
+    arena = set_up(engine, Problem(m, n, k, dtype, layout), Conditions())
+    peer = enter_peer(library, arena)
+    (result,) = hold(arena, [peer], []).results
+    if result.line is None:
+        raise EngineError(f"{peer.name} is wrong at {m}×{n}×{k}: {result.verdict.message}")
+    method = f"{peer.name} {peer.version}, {result.line.method}"
+    return replace(result.line, name=LIBRARY, taken=taken, method=method)
 
 
 class _Survey:
@@ -170,14 +189,13 @@ class _Survey:
         self._from = engine.upload(np.frombuffer(np.random.default_rng(0).bytes(held), np.uint8))
         self._to = engine.empty((held,), np.dtype(np.uint8))
 
-    def roofs(self) -> Roofs:
+    def lines(self) -> list[record.Measurement]:
         # The matrix rate last, for it warms the GPU.
         reading = self._read(Candidate("roof", self._memory("read", self._largest(), _SHAPES[0])))
         lines = [self._empty(reading)]
         lines += [self._moved("read", READ, mib, reading) for mib in self._sizes]
         lines.append(self._moved("copy", COPY, self._largest(_COPY_MIB), reading))
-        rate, hot = self._rate()
-        return replace(from_lines([*lines, rate]), telemetry=hot)
+        return [*lines, self._rate()]
 
     def _largest(self, limit: int = READ_MIB[-1]) -> int:
         return max(mib for mib in self._sizes if mib <= max(limit, min(self._sizes)))
@@ -210,7 +228,7 @@ class _Survey:
             )
         return lambda run: self._engine.launch(launches[run % len(launches)])
 
-    def _rate(self) -> tuple[record.Measurement, Telemetry]:
+    def _rate(self) -> record.Measurement:
         engine, blocks = self._engine, _MMA_BLOCKS_PER_SM * self._sms
         words = engine.upload(mma_operands(self._dtype))
         out = engine.empty((blocks * MMA_THREADS,), np.dtype(np.float32))
@@ -221,7 +239,7 @@ class _Survey:
         m, n, k = MMA
         mnk = (m, n, mma_flops(blocks, _MMA_STEPS) // (2 * m * n))
         how = f"mma.sync m{m}n{n}k{k} from registers; k counts all instructions of one run"
-        return self._line("mma", timing, mnk, "normal(0, 1)", how, reading), reading
+        return self._line("mma", timing, mnk, "normal(0, 1)", how, reading)
 
     def _read(self, candidate: Candidate) -> Telemetry:
         return sample_under_load(

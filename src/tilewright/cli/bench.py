@@ -25,10 +25,12 @@ def bench(
     shape: Words = None,
     dtype: str = "bf16",
     rung: Words = None,
+    kernel: Words = None,
     against: Words = None,
     inputs: str = "normal",
     cache: str = "cold",
     noise: Annotated[bool, Parameter(negative=())] = False,
+    roofs: bool = True,
     rounds: Whole = 11,
     budget: float | None = None,
     engine: str = "auto",
@@ -38,12 +40,15 @@ def bench(
     markdown: str | None = None,
     json: JsonTarget = None,
 ) -> int:
-    """Measure shapes and suites: every kernel beside PyTorch and cuBLAS, interleaved.
+    """Measure shapes and suites: every kernel beside PyTorch and cuBLASLt, interleaved.
 
     Each kernel is checked in float64 before and after it is timed, at the clock that it
-    sustains. Without a GPU the small shapes are counted in the emulator.
+    sustains, and set against what the GPU can do at most. Without a GPU the small shapes are
+    counted in the emulator.
 
     Example: tilewright bench --shape 256x384x192 --engine emulator
+
+    A kernel of your own: tilewright bench --shape 4096x4096x4096 --kernel mine.cu:gemm
 
     Parameters
     ----------
@@ -55,15 +60,25 @@ def bench(
     dtype
         Type of A, B and C: bf16 or fp16. Sums are fp32.
     rung
-        Only these rungs; all that take the shape if none is named.
+        Only these rungs; all that take the shape if neither a rung nor a kernel is named.
+    kernel
+        Your own kernel beside the peers, FILE.cu:NAME or MODULE:FUNCTION; may be given again. How
+        a CUDA kernel is launched is read from its source and can be said: gemm.cu:mine,block=256,
+        tile=128x128 (rows and columns of C a block), shared_bytes=32768, grid=nm (x over columns),
+        mn or flat, and macros such as BM=128. A function takes torch tensors (a, b) and returns
+        C, or writes it to a parameter named out.
     against
-        Only these peers (torch, hgemm_cublas); all that are found if none is named.
+        Only these peers: torch, hgemm_cublas, lt_first (cuBLASLt's first choice), lt_best (the
+        fastest of all it proposes), and, only when named, inductor, inductor_triton (TorchInductor
+        max-autotune, with and without cuBLAS), quack and cute, which compile for long.
     inputs
         normal, uniform, integers or zeros. Zeros run faster than real data: they use less power.
     cache
         cold (inputs walk over twice the L2 cache) or warm (one set of inputs).
     noise
         Time the first peer a second time: how far two timings of one thing lie apart.
+    roofs
+        Measure what the GPU can do first (10 s), and show each row's share of the roof that binds.
     rounds
         Interleaved rounds; each gives one sample a kernel.
     budget
@@ -83,6 +98,7 @@ def bench(
     from tilewright.bench.contest import Conditions
     from tilewright.bench.record import append
     from tilewright.bench.suite_run import Plan, measure_suites
+    from tilewright.bench.user_function import kernel_named
     from tilewright.dtypes import dtype_of
     from tilewright.engines.choose import open_engine, which
     from tilewright.ladder.rungs import select
@@ -95,9 +111,11 @@ def bench(
     plan = Plan(
         shapes=_shapes(suite or (), shape or ()),
         dtype=dtype_of(dtype),
-        rungs=tuple(select(None, tuple(rung or ()))),
+        rungs=tuple(select(None, tuple(rung or ()))) if rung or not kernel else (),
+        kernels=tuple(kernel_named(word) for word in kernel or ()),
         conditions=Conditions(seed, inputs, cache == "cold", rounds),
         against=tuple(against or ()),
+        roofs=roofs,
         noise=noise,
         budget_s=budget,
     )
@@ -115,7 +133,9 @@ def bench(
     if markdown is not None:
         write_text(markdown, suite_table.to_markdown(run))
     emit("bench", run.to_dicts(), suite_table.render(run), json)
-    return 0 if run.correct else 1
+    if not run.correct:
+        return 1
+    return 2 if run.never_ran(plan.kernels) else 0
 
 
 def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str, Shape], ...]:

@@ -145,12 +145,13 @@ class GpuEngine:
         self.refill(buffer)
         return buffer
 
-    def refill(self, buffer: Buffer) -> None:
-        """Fills the buffer with 0xFF bytes again, in stream order, without waiting."""
+    def refill(self, buffer: Buffer, byte: int = _POISON) -> None:
+        """Fills the buffer with one byte again, 0xFF if none is given, in stream order, without
+        waiting."""
         self.context.enter()
         size = _own(buffer).size_bytes
         if size:
-            self.call("cuMemsetD8Async", buffer.address, _POISON, size, self.stream)
+            self.call("cuMemsetD8Async", buffer.address, byte, size, self.stream)
 
     def download(self, buffer: Buffer) -> npt.NDArray[Any]:
         """The buffer's contents, once all launches so far have finished.

@@ -1,0 +1,92 @@
+"""Suites without a GPU: small shapes are counted in the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.bench import user_kernel
+from tilewright.bench.inputs import logical, operands
+from tilewright.bench.ladder import climb
+from tilewright.bench.user_kernel import CudaKernel
+from tilewright.errors import InputError
+from tilewright.verify import judge, oracle
+
+if TYPE_CHECKING:
+    from tilewright.bench.suite_run import Plan, Row
+    from tilewright.bench.suites import Shape
+    from tilewright.engines.emulator import EmulatorEngine
+
+_FLOPS = 3e9  # above, counting takes longer than anybody waits: about 1500³
+
+
+def count(engine: EmulatorEngine, plan: Plan, shape: Shape, blank: Row) -> Iterator[Row]:
+    """A row for each rung and each kernel of the user's: counts, or why there are none."""
+    problem = shape.problem(plan.dtype)
+    too_large = (
+        f"{shape} is too large to be counted in reasonable time; it needs a GPU."
+        if problem.flops > _FLOPS
+        else None
+    )
+    for rung in plan.rungs:
+        row = replace(blank, name=rung.name)
+        if reason := rung.refusal(problem) or too_large:
+            yield replace(row, status="skipped", reason=reason)
+            continue
+        (counted,) = climb(
+            m=shape.m, n=shape.n, k=shape.k, dtype=plan.dtype, rungs=rung.name, engine="emulator"
+        )
+        yield replace(
+            row,
+            status=counted.status,
+            reason=counted.reason,
+            correct=counted.correct,
+            rel_error=counted.rel_error,
+            shared_wavefronts=counted.shared_wavefronts,
+            bank_conflicts=counted.bank_conflicts,
+            global_sectors=counted.global_sectors,
+        )
+    for kernel in plan.kernels:
+        row = replace(blank, name=kernel.label)
+        if not isinstance(kernel, CudaKernel):
+            reason = f"{kernel.label} is a Python function of tensors on a GPU; there is none here."
+            yield replace(row, status="skipped", reason=reason)
+        elif too_large:
+            yield replace(row, status="skipped", reason=too_large)
+        else:
+            yield _count_kernel(kernel, plan, shape, row, engine)
+
+
+def _count_kernel(
+    kernel: CudaKernel, plan: Plan, shape: Shape, row: Row, engine: EmulatorEngine
+) -> Row:
+    problem, how = shape.problem(plan.dtype), plan.conditions
+    try:
+        planned = user_kernel.plan(kernel, problem, engine.arch)
+    except InputError as error:
+        return replace(row, status="skipped", reason=str(error))
+    a, b = operands(problem, how.inputs, how.seed)
+    out = np.empty((problem.m, problem.n), problem.dtype.numpy())
+    out.view(np.uint8).fill(planned.poison_byte)
+    buffers = engine.upload(a), engine.upload(b), engine.upload(out)
+    report = engine.launch(user_kernel.launch(planned, *buffers))
+    verdict = judge(
+        engine.download(buffers[2]), oracle(*logical(problem, a, b), problem.dtype, how.seed)
+    )
+    reason = verdict.message or None
+    if verdict.correct and report.findings:
+        first = report.findings[0]
+        reason = f"{first.file}:{first.line}: {first.message}"
+    return replace(
+        row,
+        status="wrong" if reason else "ok",
+        reason=reason,
+        correct=reason is None,
+        rel_error=verdict.rel_error,
+        shared_wavefronts=report.totals["shared_wavefronts"],
+        bank_conflicts=report.totals["bank_conflicts"],
+        global_sectors=report.totals["global_sectors"],
+    )

@@ -1,0 +1,141 @@
+"""Suites on a GPU: peers, rungs and the user's kernels at each shape, beside the roofs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tilewright.bench.contest import (
+    Contestant,
+    enter_kernel,
+    enter_peer,
+    enter_rung,
+    hold,
+    set_up,
+)
+from tilewright.bench.peers import found_peers
+from tilewright.bench.protocol import quantile
+from tilewright.bench.roofs import floor_us
+from tilewright.bench.survey import measure_roofs
+from tilewright.bench.user_kernel import CudaKernel
+from tilewright.errors import EngineError, InputError
+
+if TYPE_CHECKING:
+    from tilewright.bench.contest import Arena, Contest, Result
+    from tilewright.bench.peers import Peer
+    from tilewright.bench.roofs import Roofs
+    from tilewright.bench.suite_run import Each, Keep, Plan, Row
+    from tilewright.bench.suites import Shape
+    from tilewright.engines.gpu import GpuEngine
+    from tilewright.ladder.rungs import Rung
+    from tilewright.problem import Problem
+
+    Entry = tuple[str, Callable[[Arena], Contestant]]
+
+
+def timer(engine: GpuEngine, plan: Plan, keep: Keep) -> tuple[Each, list[str]]:
+    """What measures one shape, and notes on what was left out. Measures the roofs.
+
+    Raises: InputError for a peer that was named and is not here; EngineError when the GPU fails.
+    """
+    peers, notes = found_peers(engine, plan.against)
+    if plan.against and notes:
+        raise InputError(notes[0])
+    roofs: Roofs | None = None
+    if plan.roofs:
+        roofs = measure_roofs(engine, plan.dtype, peers[0] if peers else None)
+        keep(roofs.lines)
+    entries = _entries(engine, plan, peers)
+
+    def each(plan: Plan, shape: Shape, blank: Row) -> Iterator[Row]:
+        problem = shape.problem(plan.dtype)
+        if roofs is not None:
+            least_us, binds = floor_us(roofs, problem, plan.conditions.cold)
+            blank = replace(blank, roof=binds, roof_us=least_us)
+        try:
+            arena = set_up(engine, problem, plan.conditions)
+        except InputError as error:  # too large for this GPU; the other shapes are not
+            yield replace(blank, name="all", status="skipped", reason=str(error))
+            return
+        contestants: list[Contestant] = []
+        for name, enter in entries:
+            try:
+                contestants.append(replace(enter(arena), name=name))
+            except (EngineError, InputError) as error:
+                yield replace(blank, name=name, status="skipped", reason=str(error))
+        if plan.noise and contestants:
+            first = contestants[0]
+            contestants.append(replace(first, name=f"{first.name} again"))
+        contest = hold(arena, contestants, [peer.name for peer in peers])
+        keep([result.line for result in contest.results if result.line])
+        for result in contest.results:
+            yield _row(blank, problem, contest, result, peers)
+
+    return each, notes
+
+
+def _entries(engine: GpuEngine, plan: Plan, peers: list[Peer]) -> list[Entry]:
+    """All that is to be timed, in the order of the rows, each name once."""
+    entries: list[Entry] = [(peer.name, partial(enter_peer, peer)) for peer in peers]
+    entries += [(rung.name, partial(_enter_rung, rung)) for rung in plan.rungs]
+    for kernel in plan.kernels:
+        if isinstance(kernel, CudaKernel):
+            entries.append((kernel.label, partial(enter_kernel, kernel)))
+        else:
+            entries.append((kernel.label, partial(enter_peer, kernel.peer(engine))))
+    seen = Counter[str]()
+    unique = []
+    for name, enter in entries:
+        seen[name] += 1
+        unique.append((name if seen[name] == 1 else f"{name} #{seen[name]}", enter))
+    return unique
+
+
+def _enter_rung(rung: Rung, arena: Arena) -> Contestant:
+    if reason := rung.refusal(arena.problem):
+        raise InputError(reason)
+    return enter_rung(rung, arena)
+
+
+def _row(blank: Row, problem: Problem, contest: Contest, result: Result, peers: list[Peer]) -> Row:
+    verdict, timing = result.verdict, result.timing
+    row = replace(
+        blank,
+        name=result.contestant.name,
+        version=result.contestant.version,
+        status="ok" if verdict.correct else "wrong",
+        reason=verdict.message or None,
+        correct=verdict.correct,
+        rel_error=verdict.rel_error,
+    )
+    if timing is None or not verdict.correct:
+        return row
+    row = replace(
+        row,
+        us=timing.us,
+        us_p20=timing.p20,
+        us_p80=timing.p80,
+        tflops=problem.flops / timing.us / 1e6,
+        roof_share=None if blank.roof_us is None else blank.roof_us / timing.us,
+        method=timing.method,
+        **(asdict(result.reading) if result.reading else {}),
+    )
+    if contest.rival is None:
+        return row
+    ratios = timing.ratios(contest.rival)
+    names = [peer.name for peer in peers]
+    return replace(
+        row,
+        rival=contest.rival.name,
+        ratio=timing.ratio(contest.rival),
+        ratio_p20=quantile(ratios, 0.2),
+        ratio_p80=quantile(ratios, 0.8),
+        ratios={
+            other.contestant.name: timing.ratio(other.timing)
+            for other in contest.results
+            if other.timing is not None and other.contestant.name in names
+        },
+    )
