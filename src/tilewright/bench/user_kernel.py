@@ -1,0 +1,397 @@
+"""A user's own CUDA kernel on the bench: `kernel.cu:gemm,block=16x16,tile=64x64,BM=64`.
+
+What a launch needs and the word leaves out is read from the kernel itself: launch bounds and the
+sizes of its parameters from the PTX, their meaning and the constants BM and BN from the source.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import ceil, prod
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tilewright.bench.kernel_params import Argument, arguments, without_comments
+from tilewright.bench.record import source_hash
+from tilewright.build import Artifact, Source, build, headers
+from tilewright.emulator.ir import Special, Symbol
+from tilewright.emulator.parse import parse as parse_ptx
+from tilewright.engines import emulator
+from tilewright.errors import InputError
+from tilewright.gpus import GPUS
+from tilewright.launch import (
+    BLOCK_LIMITS,
+    GRID_LIMITS,
+    Dim3,
+    Launch,
+    check_dims,
+    dim3,
+    gemm_args,
+)
+
+if TYPE_CHECKING:
+    from tilewright.emulator.ir import Kernel, Module
+    from tilewright.engines.base import Buffer
+    from tilewright.problem import Problem
+
+EXAMPLE = "kernel.cu:gemm,block=16x16,tile=64x64,BM=64"
+KEYS = ("block", "tile", "shared_bytes", "grid", "include_path")
+GRIDS = ("nm", "mn", "flat")
+
+_WORD = re.compile(r"(?P<file>.*?\.cuh?):(?P<name>[^,]*)(?:,(?P<options>.*))?", re.S)
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_MACRO = re.compile(r"[A-Z_][A-Z0-9_]*")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """A kernel in a .cu or .cuh file and what the word says about its launch.
+
+    `name` is its symbol, or its C++ name if only one symbol has it. `tile` is rows × columns of C
+    that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows), "mn" or
+    "flat" (all tiles along x). `include_path` is a folder of headers besides the kernel's own and
+    CUDA's. What is None is found out by `plan`.
+    """
+
+    path: Path
+    name: str
+    block: Dim3 | None = None
+    tile: tuple[int, int] | None = None
+    shared_bytes: int | None = None
+    grid: str = "nm"
+    defines: tuple[tuple[str, str], ...] = ()
+    include_path: str | None = None
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where the user's own headers are looked for, in this order."""
+        own = (Path(self.include_path),) if self.include_path else ()
+        return (self.path.parent.resolve(), *own)
+
+    @property
+    def label(self) -> str:
+        """What a table shows."""
+        return self.name
+
+    @cached_property
+    def text(self) -> str:
+        """The file's text. Raises: InputError when it cannot be read."""
+        return emulator._read(self.path)[0]
+
+    @cached_property
+    def code(self) -> str:
+        """The text with the files it includes that are the package's or the user's, each once."""
+        return "\n".join(_with_includes(self.text, self.folders))
+
+    @cached_property
+    def source_hash(self) -> str:
+        """Of the code and the macros given: other macros are another kernel."""
+        macros = "".join(f"#define {name} {value}\n" for name, value in self.defines)
+        return source_hash(macros + self.code)
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """All that a launch of the kernel needs but the addresses; `tile` is rows × columns of C."""
+
+    label: str
+    problem: Problem
+    artifact: Artifact
+    symbol: str
+    grid: Dim3
+    block: Dim3
+    tile: tuple[int, int]
+    shared_bytes: int
+    arguments: tuple[Argument, ...]
+
+
+def parse(word: str) -> CudaKernel:
+    """Reads `FILE.cu:NAME,key=value,…`; an uppercase key is a macro for the compiler.
+
+    The path may hold colons and commas. Raises: InputError for what is none, an unknown key or
+    a file that cannot be read.
+    """
+    match = _WORD.fullmatch(word)
+    if match is None:
+        raise InputError(f"kernel={word!r} must name a .cu or .cuh file and a kernel: {EXAMPLE}.")
+    name, options = match["name"], _options(word, match["options"])
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"kernel={word!r}: {name!r} is not the name of a kernel; give it without namespace "
+            f"and template arguments, or its symbol, as in {EXAMPLE}."
+        )
+    tile, shared = _extents(word, options, "tile", 2), _extents(word, options, "shared_bytes", 1)
+    _check_options(word, options)
+    kernel = CudaKernel(
+        Path(match["file"]),
+        name,
+        _block_given(word, options),
+        (tile[0], tile[1]) if tile else None,
+        shared[0] if shared else None,
+        options.get("grid", "nm"),
+        tuple(sorted(item for item in options.items() if item[0] not in KEYS)),
+        options.get("include_path"),
+    )
+    if not kernel.text.strip():  # read here, so that a missing file is told at once
+        raise InputError(f"kernel={word!r}: {kernel.path.name} is empty.")
+    return kernel
+
+
+def plan(kernel: CudaKernel, problem: Problem, arch: str) -> KernelPlan:
+    """Compiles the kernel and finds out how it is launched on this problem.
+
+    Raises: InputError when that cannot be told, naming what to give, or is beyond CUDA's limits;
+    ToolchainError without NVRTC; CompileError.
+    Cost: one build (cached), and 10 ms to read the PTX.
+    """
+    folders = (*map(str, kernel.folders), *_cuda_headers())
+    source = Source(kernel.path.name, kernel.text, kernel.defines, folders)
+    artifact = build(source, arch)
+    module = parse_ptx(artifact.ptx)
+    entry = _entry(kernel, module)
+    block = _block(kernel, entry)
+    tile = _tile(kernel, block)
+    return KernelPlan(
+        kernel.label,
+        problem,
+        artifact,
+        entry.name,
+        _grid(kernel, problem, tile),
+        block,
+        tile,
+        _shared_bytes(kernel, artifact, module, entry),
+        arguments(kernel.code, kernel.label, entry, problem),
+    )
+
+
+def launch(plan: KernelPlan, a: Buffer, b: Buffer, c: Buffer) -> Launch:
+    """The launch that computes C = A·B into the third buffer."""
+    problem = plan.problem
+    addresses = {"A": a.address, "B": b.address, "C": c.address}
+    params = []
+    for argument in plan.arguments:
+        if argument.meaning in addresses:
+            params.append(addresses[argument.meaning].to_bytes(8, "little"))
+        elif argument.meaning == "GemmArgs":
+            extents = problem.m, problem.n, problem.k
+            params.append(gemm_args(a.address, b.address, c.address, *extents))
+        else:
+            params.append(argument.raw)
+    return Launch(
+        plan.artifact, plan.symbol, plan.grid, plan.block, tuple(params), plan.shared_bytes
+    )
+
+
+def describe(plan: KernelPlan) -> str:
+    """One line for the notes: how the kernel is launched."""
+    meanings = [argument.meaning for argument in plan.arguments]
+    shared = f"{plan.shared_bytes} bytes of dynamic shared memory, " if plan.shared_bytes else ""
+    beta = "; beta is 0, so C, which holds NaN at first, must not be read"
+    return (
+        f"{plan.label}: grid {_times(plan.grid)}, block {_times(plan.block)}, tile "
+        f"{plan.tile[0]}×{plan.tile[1]} of C, {shared}arguments {', '.join(meanings)}"
+        f"{beta if 'beta' in meanings else ''}"
+    )
+
+
+def _times(dims: Dim3) -> str:
+    """Without the extents of 1 at the end: 3×2, 256."""
+    shown = list(dims)
+    while len(shown) > 1 and shown[-1] == 1:
+        shown.pop()
+    return "×".join(map(str, shown))
+
+
+# --- the word -----------------------------------------------------------------------------
+
+
+def _options(word: str, text: str | None) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for part in text.split(",") if text is not None else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or (key not in KEYS and not _MACRO.fullmatch(key)):
+            raise InputError(
+                f"kernel={word!r}: {part!r} is not understood; give {'=, '.join(KEYS)}=, or a "
+                "macro in uppercase with its value, as BM=128."
+            )
+        if key in options:
+            raise InputError(f"kernel={word!r}: {key} is given twice; keep one.")
+        options[key] = value
+    return options
+
+
+def _check_options(word: str, options: dict[str, str]) -> None:
+    """Those that are words. Raises: InputError."""
+    if (grid := options.get("grid", "nm")) not in GRIDS:
+        raise InputError(f"kernel={word!r}: grid={grid} must be one of {', '.join(GRIDS)}.")
+    if "include_path" in options and not Path(options["include_path"] or "?").is_dir():
+        raise InputError(f"kernel={word!r}: include_path={options['include_path']} is no folder.")
+
+
+def _block_given(word: str, options: dict[str, str]) -> Dim3 | None:
+    extents = _extents(word, options, "block", 3)
+    if (threads := prod(extents)) > emulator.MOST_THREADS:
+        raise InputError(
+            f"kernel={word!r}: the block has {threads} threads; CUDA allows "
+            f"{emulator.MOST_THREADS}."
+        )
+    return dim3("block", extents, BLOCK_LIMITS) if extents else None
+
+
+def _extents(word: str, options: dict[str, str], key: str, most: int) -> list[int]:
+    """The numbers of 16x16; empty where the key is not given."""
+    if key not in options:
+        return []
+    pieces = re.split("[x×]", options[key])
+    right = all(re.fullmatch(r"[0-9]{1,9}", piece) for piece in pieces)
+    if right and len(pieces) <= most and (key != "tile" or len(pieces) == 2):
+        values = [int(piece) for piece in pieces]
+        if key == "shared_bytes" or all(values):
+            return values
+    example = {"block": "256 or 16x16", "tile": "128x64, ROWSxCOLUMNS of C"}.get(key, "49152")
+    raise InputError(f"kernel={word!r}: {key}={options[key]} must look like {example}.")
+
+
+# --- the files ----------------------------------------------------------------------------
+
+
+def _with_includes(text: str, folders: Sequence[Path]) -> Iterator[str]:
+    """Looks where the compiler will: the package's headers, the folders, beside the includer."""
+    yield text
+    seen = set[str]()
+    todo = [(name, folders[0]) for name in _INCLUDE.findall(text)]
+    while todo:
+        name, beside = todo.pop(0)
+        places = [each / name for each in (*folders, beside) if (each / name).is_file()]
+        if name in seen or not (name in headers() or places):
+            continue
+        seen.add(name)
+        found = headers()[name] if name in headers() else emulator._read(places[0])[0]
+        home = folders[0] if name in headers() else places[0].parent
+        todo += [(inner, home) for inner in _INCLUDE.findall(found)]
+        yield found
+
+
+@cache
+def _cuda_headers() -> tuple[str, ...]:
+    """The folder of cuda_fp16.h and its like, from the header wheels or a CUDA toolkit; or none."""
+    try:
+        pathfinder = importlib.import_module("cuda.pathfinder")
+        folder = pathfinder.find_nvidia_header_directory("cudart")
+    except Exception:  # not installed, or a version without the function: kernels may do without
+        return ()
+    return (str(folder),) if folder else ()
+
+
+# --- the launch ---------------------------------------------------------------------------
+
+
+def _entry(kernel: CudaKernel, module: Module) -> Kernel:
+    try:
+        return emulator._kernel(module, kernel.name)
+    except InputError as error:
+        raise InputError(
+            f"{kernel.path.name}: {error} Give one of these; a template is compiled only where "
+            f"it is instantiated: template __global__ void {kernel.name}<128>(…);"
+        ) from None
+
+
+def _block(kernel: CudaKernel, entry: Kernel) -> Dim3:
+    """The word's, else the launch bounds', else 16×16 for a kernel that reads threadIdx.y.
+
+    Raises: InputError for a block that the kernel cannot mean, or that a GPU would refuse.
+    """
+    block = kernel.block or entry.required_threads
+    if block is None:
+        wants_2d, bound = _reads(entry, "%tid.y"), entry.most_threads
+        if wants_2d and bound is not None:
+            raise InputError(
+                f"{kernel.label} reads threadIdx.y, and its launch bounds only say that a block "
+                f"has at most {bound} threads; give block=16x16 or whatever it is."
+            )
+        if bound is None and not wants_2d and _reads(entry, "%tid.x"):
+            raise InputError(
+                f"{kernel.label} reads threadIdx.x alone and has no __launch_bounds__; give its "
+                "threads, as block=256."
+            )
+        block = (bound, 1, 1) if bound else (16, 16, 1)
+    emulator._check_threads(entry, block)
+    return block
+
+
+def _reads(entry: Kernel, register: str) -> bool:
+    return any(Special(register) in instruction.operands for instruction in entry.instructions)
+
+
+def _tile(kernel: CudaKernel, block: Dim3) -> tuple[int, int]:
+    """Rows and columns of C a block. Raises: InputError where nothing says it."""
+    if kernel.tile:
+        return kernel.tile
+    bm, bn = _constant(kernel, "BM"), _constant(kernel, "BN")
+    if bm and bn:
+        return bm, bn
+    if block[1] > 1 and not (bm or bn):  # one element a thread, x along the axis of blockIdx.x
+        return (block[0], block[1]) if kernel.grid == "mn" else (block[1], block[0])
+    raise InputError(
+        f"{kernel.label}: neither the word nor numbers for BM and BN in {kernel.path.name} say "
+        "what a block computes; give tile=ROWSxCOLUMNS."
+    )
+
+
+def _constant(kernel: CudaKernel, name: str) -> int | None:
+    """The macro of the word, else the number that the source defines; None if there is none."""
+    given = dict(kernel.defines).get(name)
+    if given is not None:
+        return int(given) if re.fullmatch("[0-9]{1,9}", given) else None
+    patterns = (
+        rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+\(?[ \t]*(\d{{1,9}})u?[ \t]*\)?[ \t]*$",
+        rf"\bconst(?:expr)?\b[^;(){{}}]*?\b{name}\s*=\s*(\d{{1,9}})u?\s*[,;]",
+    )
+    code = without_comments(kernel.code)
+    values = {int(value) for pattern in patterns for value in re.findall(pattern, code, re.M)}
+    if len(values) > 1:
+        shown = " and ".join(map(str, sorted(values)))
+        raise InputError(
+            f"{kernel.path.name} defines {name} as {shown}; give tile=ROWSxCOLUMNS or {name}=."
+        )
+    return values.pop() if values else None
+
+
+def _grid(kernel: CudaKernel, problem: Problem, tile: tuple[int, int]) -> Dim3:
+    rows, cols = ceil(problem.m / tile[0]), ceil(problem.n / tile[1])
+    grids = {"nm": (cols, rows, 1), "mn": (rows, cols, 1), "flat": (rows * cols, 1, 1)}
+    grid = grids[kernel.grid]
+    try:
+        check_dims("grid", grid, GRID_LIMITS)
+    except InputError as error:
+        raise InputError(
+            f"{kernel.label}: {error} Give a larger tile, or another grid ({', '.join(GRIDS)}) "
+            "if the kernel can take it."
+        ) from None
+    return grid
+
+
+def _shared_bytes(kernel: CudaKernel, artifact: Artifact, module: Module, entry: Kernel) -> int:
+    """Dynamic shared memory of a block. Raises: InputError when it is missing or too much."""
+    dynamic = {v.name for v in module.variables.values() if v.space == "shared" and not v.nbytes}
+    if kernel.shared_bytes is None and any(
+        isinstance(operand, Symbol) and operand.name in dynamic
+        for instruction in entry.instructions
+        for operand in instruction.operands
+    ):
+        raise InputError(f"{kernel.label} uses extern __shared__ memory; give shared_bytes=BYTES.")
+    wanted = kernel.shared_bytes or 0
+    limits = {gpu.arch: gpu.shared_bytes_per_block for gpu in GPUS.values()}
+    most = limits.get(artifact.arch.rstrip("af"), max(limits.values()))
+    static = artifact.resources[entry.name].static_shared_bytes
+    if wanted + static > most:
+        raise InputError(
+            f"{kernel.label}: shared_bytes={wanted} must be at most {most - static}: a block on "
+            f"{artifact.arch} has {most} bytes, of which the kernel's own variables take {static}."
+        )
+    return wanted
