@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.contest import code_of
+from tilewright.bench.includes import code_of
 from tilewright.bench.record import Measurement, load, source_hash
 from tilewright.bench.report import render
 from tilewright.ladder.rungs import RUNGS, Rung

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tilewright.bench import record
-from tilewright.bench.contest import code_of
 from tilewright.bench.imports import check, faults
+from tilewright.bench.includes import code_of
 from tilewright.bench.record import Measurement
 from tilewright.errors import InputError
 from tilewright.ladder.rungs import RUNGS

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 M, N, K = 48, 80, 112
-LAYOUTS = ("nn", "nt", "tn", "tt")
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def test_an_unknown_peer_is_named_with_those_there_are() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(probe.gpu_problem() is not None, reason=str(probe.gpu_problem()))
 @pytest.mark.parametrize("dtype", [FP16, BF16], ids=lambda dtype: dtype.name)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_peers_compute_the_product(layout: str, dtype: DType) -> None:
     from tilewright.engines.gpu import GpuEngine
 

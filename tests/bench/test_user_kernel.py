@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.bench import user_kernel
+from tilewright.bench import includes
 from tilewright.bench.inputs import logical, operands
 from tilewright.bench.user_kernel import CudaKernel, KernelPlan, describe, launch, parse, plan
 from tilewright.dtypes import BF16, FP16, FP32, DType
@@ -123,12 +123,13 @@ def problem(dtype: DType = FP32, layout: str = "nn") -> Problem:
 
 
 def run(made: KernelPlan) -> Verdict:
-    """The kernel in the emulator, its output NaN before; nothing may be found."""
+    """The kernel in the emulator, its output poisoned before; nothing may be found."""
     engine = EmulatorEngine(gpu_named("h200"))
     asked = made.problem
     a, b = operands(asked, "normal", 0)
-    out = engine.empty((asked.m, asked.n), asked.dtype.numpy())
-    assert np.isnan(engine.download(out).astype(np.float32)).all()
+    poison = np.empty((asked.m, asked.n), asked.dtype.numpy())
+    poison.view(np.uint8).fill(made.poison_byte)
+    out = engine.upload(poison)
     report = engine.launch(launch(made, engine.upload(a), engine.upload(b), out))
     assert (report.completed, report.findings) == (True, [])
     return judge(engine.download(out), oracle(*logical(asked, a, b), asked.dtype))
@@ -152,7 +153,7 @@ def test_a_naive_kernel(compiler: str, tmp_path: Path, dtype: DType, element: st
 
 
 def needs_headers() -> None:
-    if not user_kernel._cuda_headers():
+    if not includes.cuda_headers():
         pytest.skip("the CUDA header wheels are not installed")
 
 
@@ -176,8 +177,22 @@ def test_strides_scales_and_size_t(compiler: str, tmp_path: Path, layout: str, a
     assert [*values] == ["M", "N", "K", "alpha", "A", "lda", "B", "ldb", "beta", "C", "ldc"]
     assert values["lda"] == (K if layout == "nn" else M).to_bytes(8, "little")
     assert (values["alpha"], values["beta"]) == (np.float32(1).tobytes(), bytes(8))
-    assert describe(made).endswith("beta is 0, so C, which holds NaN at first, must not be read")
     assert run(made).correct
+
+
+def test_beta_times_c_reads_numbers_and_nothing_else_does(compiler: str, tmp_path: Path) -> None:
+    always = BLAS.replace("(beta == 0 ? 0.f : float(beta) * d_C[row * ldc + col])",
+                          "float(beta) * d_C[row * ldc + col]")  # fmt: skip
+    assert always != BLAS
+    path = kernel_file(tmp_path, f"#define A_AT(r, c) (r)*lda+(c)\n{always}")
+    made = plan(parse(f"{path}:blas,grid=mn,block=8x32"), problem(), ARCH)
+    assert np.isfinite(np.full(4, made.poison_byte, np.uint8).view(np.float32)).all()
+    assert run(made).correct
+    unwritten = always.replace("if (row >= M", "if (row == 3 || row >= M")
+    kernel_file(tmp_path, f"#define A_AT(r, c) (r)*lda+(c)\n{unwritten}")
+    assert not run(plan(parse(f"{path}:blas,grid=mn,block=8x32"), problem(), ARCH)).correct
+    naive = plan(parse(f"{kernel_file(tmp_path, NAIVE)}:naive,ELEMENT=float"), problem(), ARCH)
+    assert naive.poison_byte == 0xFF
 
 
 def test_a_template_with_headers_beside_it(compiler: str, tmp_path: Path) -> None:
@@ -210,10 +225,20 @@ def test_a_rung_of_the_ladder(compiler: str) -> None:
 
 def test_words(tmp_path: Path) -> None:
     path = kernel_file(tmp_path, NAIVE, "a,b:c.cu")
-    assert parse(f"{path}:naive") == CudaKernel(path, "naive")
-    word = f"{path}:naive,block=256,tile=128x64,shared_bytes=0,grid=flat,BM=8,A_B=,include_path=."
+    assert parse(f"{path}:naive") == CudaKernel(f"{path}:naive", path, "naive")
+    word = f"{path}:naive,block=256,tile=128x64,shared_bytes=0,grid=flat,BM=8,A_B="
+    word += ",include_path=.,layout=nt"
     assert parse(word) == CudaKernel(
-        path, "naive", (256, 1, 1), (128, 64), 0, "flat", (("A_B", ""), ("BM", "8")), "."
+        word,
+        path,
+        "naive",
+        (256, 1, 1),
+        (128, 64),
+        0,
+        "flat",
+        (("A_B", ""), ("BM", "8")),
+        ".",
+        "nt",
     )
     assert parse(f"{path}:naive").label == "naive"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.contest import code_of
+from tilewright.bench.includes import code_of
 from tilewright.bench.record import Measurement, append, load, source_hash
 from tilewright.cli.import_record import import_record
 from tilewright.errors import InputError

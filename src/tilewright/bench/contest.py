@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.bench import record, telemetry, user_kernel
+from tilewright.bench.includes import code_of
 from tilewright.bench.inputs import distribution, logical, operands
 from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.bench.protocol import (
@@ -19,7 +19,6 @@ from tilewright.bench.protocol import (
     measure,
     sample_under_load,
 )
-from tilewright.build import headers
 from tilewright.launch import Launch
 from tilewright.verify import Verdict, judge, oracle
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from tilewright.verify import Oracle
 
 _MEMORY_SHARE = 0.8  # of the memory that is free, for all input sets together
-_INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Contestant:
 
     name: str
     enqueue: Callable[[int], None]
-    version: str | None = None  # of a peer's library
+    version: str | None = None  # of a peer's library; how a kernel of the user's is launched
     source_hash: str | None = None  # of a kernel of ours
     launch: Launch | None = None
     deliver: Callable[[int], None] | None = None
@@ -160,9 +158,10 @@ def enter_kernel(kernel: CudaKernel, arena: Arena) -> Contestant:
     return Contestant(
         kernel.label,
         lambda which: engine.launch(launches[which % len(launches)]),
+        version=user_kernel.describe(planned),
         source_hash=kernel.source_hash,
         launch=launches[0],
-        poison_byte=getattr(planned, "poison_byte", 255),
+        poison_byte=planned.poison_byte,
     )
 
 
@@ -258,15 +257,3 @@ def _line(
         temperature_c=reading.temperature_c,
         host=record.host(),
     )
-
-
-def code_of(text: str) -> str:
-    """The rung with the package's headers that it includes, each once: what the record hashes."""
-    parts, todo, seen = [text], _INCLUDE.findall(text), set[str]()
-    while todo:
-        name = todo.pop(0)
-        if name not in seen:
-            seen.add(name)
-            parts.append(headers()[name])
-            todo += _INCLUDE.findall(headers()[name])
-    return "\n".join(parts)

@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tilewright.bench import record
-from tilewright.bench.contest import code_of
+from tilewright.bench.includes import code_of
 from tilewright.dtypes import dtype_of
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_reported

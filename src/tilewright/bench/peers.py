@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from tilewright.bench.suites import LAYOUTS
 from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Enqueue = Callable[[int], None]
 
-LAYOUTS = ("nn", "nt", "tn", "tt")
 _HERE = "tilewright.bench"
 # Where each is made. A module is imported when its peer is wanted: each imports a library.
 _ALWAYS = {

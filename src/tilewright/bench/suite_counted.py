@@ -82,6 +82,7 @@ def _count_kernel(
         reason = f"{first.file}:{first.line}: {first.message}"
     return replace(
         row,
+        version=user_kernel.describe(planned),
         status="wrong" if reason else "ok",
         reason=reason,
         correct=reason is None,

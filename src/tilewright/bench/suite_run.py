@@ -38,7 +38,8 @@ class Row:
     `ratios` the same to each peer by name. `roof` says what binds the problem ("launch",
     "memory" or "matrix"), `roof_us` its least time, `roof_share` the part of the time taken that
     this is. Clock, power, temperature and throttle reasons are those while the candidate ran.
-    `repro` is the command that measures this shape again.
+    `version` is a peer's library and its choice, or how a kernel of the user's was launched;
+    `repro` the command that measures this shape again.
     """
 
     suite: str
@@ -161,6 +162,9 @@ def measure_suites(
         progress(str(shape), number, len(plan.shapes))
         blank = _blank(engine, plan, name, shape)
         rows += each(plan, shape, blank)
+    labels = {kernel.label for kernel in plan.kernels}
+    launched = (row.version for row in rows if row.name in labels and row.version)
+    notes += list(dict.fromkeys(launched))[:5]
     skipped = Counter(row.reason for row in rows if row.status == "skipped")
     notes += [f"{times} × skipped: {reason}" for reason, times in skipped.most_common(5)]
     if isinstance(engine, EmulatorEngine):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.bench import record, telemetry
-from tilewright.bench.contest import Conditions, code_of, enter_peer, hold, set_up
+from tilewright.bench.contest import Conditions, enter_peer, hold, set_up
+from tilewright.bench.includes import code_of
 from tilewright.bench.protocol import (
     Candidate,
     Settings,

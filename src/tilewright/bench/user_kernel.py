@@ -6,18 +6,18 @@ sizes of its parameters from the PTX, their meaning and the constants BM and BN 
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.bench.includes import code_of, cuda_headers
 from tilewright.bench.kernel_params import Argument, arguments, without_comments
 from tilewright.bench.record import source_hash
-from tilewright.build import Artifact, Source, build, headers
+from tilewright.bench.suites import LAYOUTS
+from tilewright.build import Artifact, Source, build
 from tilewright.emulator.ir import Special, Symbol
 from tilewright.emulator.parse import parse as parse_ptx
 from tilewright.engines import emulator
@@ -39,13 +39,14 @@ if TYPE_CHECKING:
     from tilewright.problem import Problem
 
 EXAMPLE = "kernel.cu:gemm,block=16x16,tile=64x64,BM=64"
-KEYS = ("block", "tile", "shared_bytes", "grid", "include_path")
+KEYS = ("block", "tile", "shared_bytes", "grid", "layout", "include_path")
 GRIDS = ("nm", "mn", "flat")
+
+_FINITE = 0x7B  # 61280 in fp16, 1.3e36 in bf16 and fp32 when every byte is this one
 
 _WORD = re.compile(r"(?P<file>.*?\.cuh?):(?P<name>[^,]*)(?:,(?P<options>.*))?", re.S)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _MACRO = re.compile(r"[A-Z_][A-Z0-9_]*")
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,11 @@ class CudaKernel:
     `name` is its symbol, or its C++ name if only one symbol has it. `tile` is rows × columns of C
     that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows), "mn" or
     "flat" (all tiles along x). `include_path` is a folder of headers besides the kernel's own and
-    CUDA's. What is None is found out by `plan`.
+    CUDA's, `layout` the only one that the kernel takes, such as "nt". What else is None is found
+    out by `plan`.
     """
 
+    word: str
     path: Path
     name: str
     block: Dim3 | None = None
@@ -66,6 +69,7 @@ class CudaKernel:
     grid: str = "nm"
     defines: tuple[tuple[str, str], ...] = ()
     include_path: str | None = None
+    layout: str | None = None
 
     @property
     def folders(self) -> tuple[Path, ...]:
@@ -81,12 +85,12 @@ class CudaKernel:
     @cached_property
     def text(self) -> str:
         """The file's text. Raises: InputError when it cannot be read."""
-        return emulator._read(self.path)[0]
+        return emulator.read_source(self.path)[0]
 
     @cached_property
     def code(self) -> str:
         """The text with the files it includes that are the package's or the user's, each once."""
-        return "\n".join(_with_includes(self.text, self.folders))
+        return code_of(self.text, self.folders)
 
     @cached_property
     def source_hash(self) -> str:
@@ -109,6 +113,13 @@ class KernelPlan:
     shared_bytes: int
     arguments: tuple[Argument, ...]
 
+    @property
+    def poison_byte(self) -> int:
+        """What to fill C with before a run: NaN, or, for a kernel that adds beta · C with a beta
+        of 0, numbers that are finite and as wrong."""
+        scaled = any(argument.meaning == "beta" for argument in self.arguments)
+        return _FINITE if scaled else 0xFF
+
 
 def parse(word: str) -> CudaKernel:
     """Reads `FILE.cu:NAME,key=value,…`; an uppercase key is a macro for the compiler.
@@ -128,6 +139,7 @@ def parse(word: str) -> CudaKernel:
     tile, shared = _extents(word, options, "tile", 2), _extents(word, options, "shared_bytes", 1)
     _check_options(word, options)
     kernel = CudaKernel(
+        word,
         Path(match["file"]),
         name,
         _block_given(word, options),
@@ -136,6 +148,7 @@ def parse(word: str) -> CudaKernel:
         options.get("grid", "nm"),
         tuple(sorted(item for item in options.items() if item[0] not in KEYS)),
         options.get("include_path"),
+        options.get("layout"),
     )
     if not kernel.text.strip():  # read here, so that a missing file is told at once
         raise InputError(f"kernel={word!r}: {kernel.path.name} is empty.")
@@ -149,7 +162,9 @@ def plan(kernel: CudaKernel, problem: Problem, arch: str) -> KernelPlan:
     ToolchainError without NVRTC; CompileError.
     Cost: one build (cached), and 10 ms to read the PTX.
     """
-    folders = (*map(str, kernel.folders), *_cuda_headers())
+    if kernel.layout not in (None, problem.layout):
+        raise InputError(f"{kernel.label} takes layout={kernel.layout}, not {problem.layout}.")
+    folders = (*map(str, kernel.folders), *cuda_headers())
     source = Source(kernel.path.name, kernel.text, kernel.defines, folders)
     artifact = build(source, arch)
     module = parse_ptx(artifact.ptx)
@@ -191,11 +206,9 @@ def describe(plan: KernelPlan) -> str:
     """One line for the notes: how the kernel is launched."""
     meanings = [argument.meaning for argument in plan.arguments]
     shared = f"{plan.shared_bytes} bytes of dynamic shared memory, " if plan.shared_bytes else ""
-    beta = "; beta is 0, so C, which holds NaN at first, must not be read"
     return (
         f"{plan.label}: grid {_times(plan.grid)}, block {_times(plan.block)}, tile "
         f"{plan.tile[0]}×{plan.tile[1]} of C, {shared}arguments {', '.join(meanings)}"
-        f"{beta if 'beta' in meanings else ''}"
     )
 
 
@@ -229,6 +242,8 @@ def _check_options(word: str, options: dict[str, str]) -> None:
     """Those that are words. Raises: InputError."""
     if (grid := options.get("grid", "nm")) not in GRIDS:
         raise InputError(f"kernel={word!r}: grid={grid} must be one of {', '.join(GRIDS)}.")
+    if (layout := options.get("layout", "nn")) not in LAYOUTS:
+        raise InputError(f"kernel={word!r}: layout={layout} must be one of {', '.join(LAYOUTS)}.")
     if "include_path" in options and not Path(options["include_path"] or "?").is_dir():
         raise InputError(f"kernel={word!r}: include_path={options['include_path']} is no folder.")
 
@@ -257,43 +272,12 @@ def _extents(word: str, options: dict[str, str], key: str, most: int) -> list[in
     raise InputError(f"kernel={word!r}: {key}={options[key]} must look like {example}.")
 
 
-# --- the files ----------------------------------------------------------------------------
-
-
-def _with_includes(text: str, folders: Sequence[Path]) -> Iterator[str]:
-    """Looks where the compiler will: the package's headers, the folders, beside the includer."""
-    yield text
-    seen = set[str]()
-    todo = [(name, folders[0]) for name in _INCLUDE.findall(text)]
-    while todo:
-        name, beside = todo.pop(0)
-        places = [each / name for each in (*folders, beside) if (each / name).is_file()]
-        if name in seen or not (name in headers() or places):
-            continue
-        seen.add(name)
-        found = headers()[name] if name in headers() else emulator._read(places[0])[0]
-        home = folders[0] if name in headers() else places[0].parent
-        todo += [(inner, home) for inner in _INCLUDE.findall(found)]
-        yield found
-
-
-@cache
-def _cuda_headers() -> tuple[str, ...]:
-    """The folder of cuda_fp16.h and its like, from the header wheels or a CUDA toolkit; or none."""
-    try:
-        pathfinder = importlib.import_module("cuda.pathfinder")
-        folder = pathfinder.find_nvidia_header_directory("cudart")
-    except Exception:  # not installed, or a version without the function: kernels may do without
-        return ()
-    return (str(folder),) if folder else ()
-
-
 # --- the launch ---------------------------------------------------------------------------
 
 
 def _entry(kernel: CudaKernel, module: Module) -> Kernel:
     try:
-        return emulator._kernel(module, kernel.name)
+        return emulator.kernel_named(module, kernel.name)
     except InputError as error:
         raise InputError(
             f"{kernel.path.name}: {error} Give one of these; a template is compiled only where "
@@ -320,7 +304,7 @@ def _block(kernel: CudaKernel, entry: Kernel) -> Dim3:
                 "threads, as block=256."
             )
         block = (bound, 1, 1) if bound else (16, 16, 1)
-    emulator._check_threads(entry, block)
+    emulator.check_threads(entry, block)
     return block
 
 

@@ -85,10 +85,10 @@ class EmulatorEngine:
             self._modules[key] = parse(launch.artifact.ptx)
         if (key, launch.kernel) not in self._programs:
             module = self._modules[key]
-            found = _kernel(module, launch.kernel)
+            found = kernel_named(module, launch.kernel)
             self._programs[key, launch.kernel] = compile_kernel(module, found)
         program = self._programs[key, launch.kernel]
-        _check_threads(program.kernel, launch.block)
+        check_threads(program.kernel, launch.block)
         _check_shared(program, launch.shared_bytes)
         shape = Shape(
             launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, launch.params)
@@ -137,10 +137,10 @@ def emulate(
     )
     full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
     full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
-    text, name = _read(source)
+    text, name = read_source(source)
     module = parse(text if _is_ptx(text) else _compile(text, name, arch, defines, include_path))
-    found = _kernel(module, kernel)
-    _check_threads(found, full_block)
+    found = kernel_named(module, kernel)
+    check_threads(found, full_block)
     _check_count(found, args)
     program = compile_kernel(module, found)
     _check_shared(program, shared_bytes)
@@ -177,7 +177,7 @@ def _check_count(kernel: Kernel, args: Sequence[Any]) -> None:
         )
 
 
-def _check_threads(kernel: Kernel, block: Dim3) -> None:
+def check_threads(kernel: Kernel, block: Dim3) -> None:
     """What a GPU refuses to launch. Raises InputError."""
     threads = block[0] * block[1] * block[2]
     if threads > MOST_THREADS:
@@ -219,7 +219,7 @@ def _compile(
     return build(Source(name, text, macros, tuple(include_path)), arch).ptx
 
 
-def _read(source: str | Path) -> tuple[str, str]:
+def read_source(source: str | Path) -> tuple[str, str]:
     """The text and the name to report it by. Text is told from a path by its ; { or newline."""
     if not isinstance(source, (str, Path)):
         raise InputError(f"source is a {type(source).__name__}; give text or a path.")
@@ -239,13 +239,13 @@ def _is_ptx(text: str) -> bool:
     return any(line.lstrip().startswith(".version") for line in lines)
 
 
-def _kernel(module: Module, name: str) -> Kernel:
+def kernel_named(module: Module, name: str) -> Kernel:
     """The kernel whose symbol is `name`, or the only one whose C++ name that is."""
     if not isinstance(name, str):
         raise InputError(f"kernel={name!r} must be a kernel's name.")
     if name in module.kernels:
         return module.kernels[name]
-    near = [symbol for symbol in module.kernels if _plain_name(symbol) == name]
+    near = [symbol for symbol in module.kernels if plain_name(symbol) == name]
     if len(near) == 1:
         return module.kernels[near[0]]
     what = "is not unique" if near else "is not in the module"
@@ -253,7 +253,7 @@ def _kernel(module: Module, name: str) -> Kernel:
     raise InputError(f"kernel={name!r} {what}; it has: {known}.")
 
 
-def _plain_name(symbol: str) -> str:
+def plain_name(symbol: str) -> str:
     """gemm for the mangled _Z4gemmPf, _ZN2ns4gemmEPf or _Z4gemmILi128EEvPf."""
     start = re.match(r"_Z(N?)", symbol)
     if start is None:

@@ -1,0 +1,48 @@
+"""The headers of a kernel: the package's own, the user's, CUDA's."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from tilewright.build import headers
+from tilewright.engines.emulator import read_source
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
+
+
+def code_of(text: str, folders: Sequence[Path] = ()) -> str:
+    """The text with the headers it includes, each once: what a record hashes.
+
+    The package's headers and those in `folders` or beside a header that is; CUDA's own are left
+    out. Raises: InputError for one that cannot be read.
+    """
+    home = Path()
+    parts, seen = [text], set[str]()
+    todo = [(name, home) for name in _INCLUDE.findall(text)]
+    while todo:
+        name, beside = todo.pop(0)
+        places = [each / name for each in (*folders, beside)] if folders else []
+        there = next((place for place in places if place.is_file()), None)
+        if name in seen or not (name in headers() or there):
+            continue
+        seen.add(name)
+        found = headers().get(name) or read_source(there or name)[0]
+        parts.append(found)
+        inside = there.parent if there and name not in headers() else beside
+        todo += [(inner, inside) for inner in _INCLUDE.findall(found)]
+    return "\n".join(parts)
+
+
+@cache
+def cuda_headers() -> tuple[str, ...]:
+    """The folder of cuda_fp16.h and its like, from the header wheels or a CUDA toolkit; or none."""
+    try:
+        pathfinder = importlib.import_module("cuda.pathfinder")
+        folder = pathfinder.find_nvidia_header_directory("cudart")
+    except Exception:  # not installed, or a version without the function: kernels may do without
+        return ()
+    return (str(folder),) if folder else ()
