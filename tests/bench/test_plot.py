@@ -1,4 +1,4 @@
-"""What is plotted, apart from how; and that drawing gives the same file each time."""
+"""Drawing: whole pictures, the same file each time, marks that can be told apart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tilewright.bench import plot
-from tilewright.bench.plot import draw, gather
+from tilewright.bench.charts import KINDS, gather
+from tilewright.bench.plot import draw
 from tilewright.bench.record import Measurement
 from tilewright.errors import InputError, ToolchainError
 
@@ -33,100 +34,6 @@ NAIVE = replace(OURS, name="hgemm_naive", us=800.0, us_samples=(800.0,) * 3, rat
 
 def at(line: Measurement, m: int, n: int, k: int, **more: Any) -> Measurement:
     return replace(line, m=m, n=n, k=k, **more)
-
-
-def test_the_ladder_is_the_newest_run_rungs_first() -> None:
-    old = replace(OURS, taken="2026-11-30T00:00:00Z", name="gone")
-    chart = gather([old, TORCH, NAIVE, OURS], "ladder")
-    assert chart.names == ("hgemm_naive", "hgemm_bcf", "torch")
-    assert [point.peer for point in chart.points] == [False, False, True]
-    assert chart.points[0].tflops == pytest.approx(2 * 4096**3 / 800 / 1e6)
-    assert chart.title == "Throughput of each rung: 4096×4096×4096 nn, bf16"
-    assert chart.facts == "NVIDIA H200 · 2026-12-01 · inputs normal(0, 1), seed 0"
-    assert chart.rival == "torch"
-
-
-def test_a_later_run_of_another_shape_does_not_replace_the_ladder() -> None:
-    other = at(OURS, 128, 256, 64, taken="2026-12-02T00:00:00Z")
-    assert {point.m for point in gather([OURS, TORCH, other], "ladder").points} == {4096}
-    assert gather([other], "ladder").points[0].shape == "128×256×64 nn"
-
-
-def test_a_wrong_result_has_no_figures_and_no_point_elsewhere() -> None:
-    wrong = replace(OURS, correct=False)
-    (point,) = gather([wrong], "ladder").points
-    assert (point.us, point.tflops, point.ratio, point.ratio_p20) == (None,) * 4
-    chart = gather([wrong, NAIVE], "ratio")
-    assert (chart.names, chart.left_out) == (("hgemm_naive",), ("1 line found wrong",))
-
-
-def test_a_newer_wrong_line_is_not_replaced_by_an_older_right_one() -> None:
-    later = replace(OURS, correct=False, taken="2026-12-02T00:00:00Z")
-    with pytest.raises(InputError, match="no lines with a rival"):
-        gather([OURS, later], "ratio")
-
-
-def test_ratios_have_the_quantiles_of_the_rounds() -> None:
-    (point,) = gather([TORCH, OURS], "ratio").points
-    assert point.ratio == 0.5
-    assert point.ratio_p20 == pytest.approx(0.44)  # ratios 0.4, 0.5, 0.5
-    assert point.ratio_p80 == pytest.approx(0.5)
-    (unpaired,) = gather([replace(OURS, rival_us_samples=(198.0,))], "ratio").points
-    assert (unpaired.ratio, unpaired.ratio_p20, unpaired.ratio_p80) == (0.5, None, None)
-
-
-def test_ratios_keep_one_rival_and_one_kind_of_inputs_and_say_so() -> None:
-    small, tiny = at(OURS, 512, 256, 128), at(OURS, 129, 257, 65)
-    zeros = replace(OURS, inputs="zeros", taken="2026-12-03T00:00:00Z")
-    cublas = replace(NAIVE, rival="hgemm_cublas")
-    chart = gather([OURS, small, tiny, zeros, cublas], "ratio")
-    assert [point.aligned for point in chart.points] == [True, True, False]
-    assert chart.title == "Speed ÷ torch: 3 shapes, bf16"
-    assert chart.left_out == (
-        "1 line on other inputs than normal(0, 1)",
-        "1 line with another rival than torch",
-    )
-
-
-def test_sizes_are_square_newest_and_of_one_layout() -> None:
-    newer = at(OURS, 512, 512, 512, us=7.0, taken="2026-12-02T00:00:00Z")
-    turned = replace(OURS, layout="nt")
-    lines = [OURS, newer, at(OURS, 512, 512, 512), at(OURS, 512, 256, 128), turned]
-    chart = gather(lines, "size")
-    assert [(point.n, point.us) for point in chart.points] == [(512, 7.0), (4096, 400.0)]
-    assert chart.left_out == ("1 line of other layouts",)
-    assert chart.facts.startswith("NVIDIA H200 · 2026-12-01 to 2026-12-02 ·")
-
-
-def test_a_gpu_is_chosen_by_a_part_of_its_name_or_as_the_latest() -> None:
-    other = replace(OURS, gpu="NVIDIA GH200", taken="2026-12-02T00:00:00Z")
-    assert gather([OURS, other], "ladder").points[0].gpu == "NVIDIA GH200"
-    assert gather([OURS, other], "ladder", gpu="nvidia h200").points[0].gpu == "NVIDIA H200"
-    with pytest.raises(InputError, match="fits NVIDIA GH200, NVIDIA H200; name one"):
-        gather([OURS, other], "ladder", gpu="H200")
-
-
-@pytest.mark.parametrize(
-    ("lines", "how", "said"),
-    [
-        ([OURS], {"kind": "pie"}, "kind='pie' is not known; use ladder, size, ratio."),
-        ([OURS], {"kind": "ladder", "dtype": "fp8"}, "nothing is measured of fp8; there is bf16 "
-         "on NVIDIA H200."),
-        ([OURS], {"kind": "size", "gpu": "B200"}, "nothing is measured of bf16 on B200; there is "
-         "bf16 on NVIDIA H200."),
-        ([], {"kind": "ladder"}, "nothing is measured of bf16; there is no measurement at all."),
-        ([at(OURS, 8, 16, 24)], {"kind": "size"}, "there are no square shapes (m = n = k) that "
-         "were found correct; there is 8x16x24:nn."),
-        ([TORCH], {"kind": "ratio"}, "there are no lines with a rival that were found correct; "
-         "there is 4096x4096x4096:nn."),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_shown_says_what_there_is(
-    lines: list[Measurement], how: dict[str, str], said: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        gather(lines, **how)
-    assert str(error.value) == said
 
 
 def test_labels_keep_apart_and_in_order() -> None:
@@ -168,7 +75,7 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("kind", plot.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lines", [LINES, [OURS]], ids=["many", "one"])
 def test_pictures_are_whole_and_the_same_twice(kind: str, lines: list[Measurement]) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")

@@ -41,7 +41,8 @@ def plot(
     dtype
         Type of A, B and C in the lines to show, such as bf16 or fp16.
     """
-    from tilewright.bench.plot import FORMATS, draw, gather
+    from tilewright.bench.charts import gather
+    from tilewright.bench.plot import FORMATS, draw
     from tilewright.bench.record import load
 
     suffix = out.suffix.lower()

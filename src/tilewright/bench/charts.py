@@ -1,0 +1,205 @@
+"""What a picture shows, decided from measurement lines and only from them; pure.
+
+`gather` chooses the lines of a kind of picture and makes points of them; bench/plot.py draws.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from tilewright.bench.ladder import ON_GPU
+from tilewright.bench.protocol import quantile
+from tilewright.bench.report import newest
+from tilewright.bench.suites import LAYOUTS, Shape
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tilewright.bench.record import Measurement
+
+KINDS = ("ladder", "size", "ratio")
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is plotted of one measurement. A line found wrong has no figures.
+
+    `peer` is true of a library's kernel; `ratio` is the rival's time ÷ this one's, with the p20
+    and p80 of the rounds' ratios.
+    """
+
+    name: str
+    peer: bool
+    rival: str | None
+    taken: str
+    gpu: str
+    dtype: str
+    layout: str
+    m: int
+    n: int
+    k: int
+    aligned: bool
+    inputs: str
+    seed: int
+    correct: bool | None
+    us: float | None
+    tflops: float | None
+    ratio: float | None
+    ratio_p20: float | None
+    ratio_p80: float | None
+
+    @property
+    def shape(self) -> str:
+        return f"{self.m}×{self.n}×{self.k} {self.layout}"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The points of one picture, all of one GPU and type. `left_out` says what else there was."""
+
+    kind: str
+    points: tuple[Point, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every kernel once: our own in the order of their lines, then the peers."""
+        ordered = sorted(self.points, key=lambda point: point.peer)
+        return tuple(dict.fromkeys(point.name for point in ordered))
+
+    @property
+    def rival(self) -> str | None:
+        return next((point.rival for point in self.points if point.rival), None)
+
+    @property
+    def title(self) -> str:
+        first = self.points[0]
+        if self.kind == "ladder":
+            return f"Throughput of each rung: {first.shape}, {first.dtype}"
+        if self.kind == "size":
+            return f"Throughput over size: m = n = k, {first.layout}, {first.dtype}"
+        shapes = len({point.shape for point in self.points})
+        return f"Speed ÷ {self.rival}: {_count(shapes, 'shape')}, {first.dtype}"
+
+    @property
+    def facts(self) -> str:
+        """GPU, dates and inputs, for below the title."""
+        dates = _span(sorted({point.taken[:10] for point in self.points}))
+        inputs = ", ".join(dict.fromkeys(point.inputs for point in self.points))
+        seeds = _span([str(seed) for seed in sorted({point.seed for point in self.points})])
+        return f"{self.points[0].gpu} · {dates} · inputs {inputs}, seed {seeds}"
+
+
+def gather(
+    lines: Iterable[Measurement], kind: str, dtype: str = "bf16", gpu: str | None = None
+) -> Chart:
+    """The chart of a kind from measurement lines.
+
+    `gpu` is a name or a part of one; without it the GPU measured last. "ladder" is the newest
+    run of 4096×4096×4096 nn, or the newest run where that was not measured; "size" and "ratio"
+    take the newest line of each kernel and shape.
+    Raises: InputError for an unknown kind, and for no lines, naming what there is.
+    """
+    if kind not in KINDS:
+        raise InputError(f"kind={kind!r} is not known; use {', '.join(KINDS)}.")
+    found = list(lines)
+    chosen = _of_gpu([line for line in found if line.dtype == dtype], gpu)
+    if not chosen:
+        asked = f"{dtype} on {gpu}" if gpu else dtype
+        known = sorted({f"{line.dtype} on {line.gpu}" for line in found})
+        there_is = _few(known or ["no measurement at all"])
+        raise InputError(f"nothing is measured of {asked}; there is {there_is}.")
+    chart = {"ladder": _ladder, "size": _size, "ratio": _ratio}[kind](chosen)
+    if not chart.points:
+        what = "square shapes (m = n = k)" if kind == "size" else "lines with a rival"
+        shapes = _few(dict.fromkeys(_shape(line) for line in chosen))
+        raise InputError(f"there are no {what} that were found correct; there is {shapes}.")
+    return chart
+
+
+def _of_gpu(lines: Sequence[Measurement], gpu: str | None) -> list[Measurement]:
+    """Lines of one GPU. Raises: InputError for a part of a name that several have."""
+    gpu = gpu or max(((line.taken, line.gpu) for line in lines), default=("", ""))[1]
+    names = sorted({line.gpu for line in lines})
+    fits = [gpu] if gpu in names else [name for name in names if gpu.lower() in name.lower()]
+    if len(fits) > 1:
+        raise InputError(f"gpu={gpu!r} fits {', '.join(fits)}; name one of them.")
+    return [line for line in lines if line.gpu in fits]
+
+
+def _ladder(lines: Sequence[Measurement]) -> Chart:
+    run = newest([line for line in lines if _shape(line) == str(Shape(*ON_GPU))] or lines)
+    points = [_point(line) for line in run if _shape(line) == _shape(run[0])]
+    return Chart("ladder", tuple(sorted(points, key=lambda point: point.peer)))
+
+
+def _size(lines: Sequence[Measurement]) -> Chart:
+    kept, left_out = _comparable([line for line in lines if line.m == line.n == line.k])
+    sizes = {layout: {ln.n for ln in kept if ln.layout == layout} for layout in LAYOUTS}
+    layout = max(LAYOUTS, key=lambda name: len(sizes[name]))
+    left_out += _note(sum(line.layout != layout for line in kept), "of other layouts")
+    points = [_point(line) for line in kept if line.layout == layout]
+    return Chart("size", tuple(sorted(points, key=lambda point: point.n)), tuple(left_out))
+
+
+def _ratio(lines: Sequence[Measurement]) -> Chart:
+    kept, left_out = _comparable(
+        [line for line in lines if line.ratio is not None and line.name != line.rival]
+    )
+    rival = _commonest(line.rival for line in kept)
+    left_out += _note(sum(line.rival != rival for line in kept), f"with another rival than {rival}")
+    points = tuple(_point(line) for line in kept if line.rival == rival)
+    return Chart("ratio", points, tuple(left_out))
+
+
+def _comparable(lines: Sequence[Measurement]) -> tuple[list[Measurement], list[str]]:
+    """The newest line of each kernel and shape, on the inputs that most have, found correct."""
+    inputs = _commonest(line.inputs for line in lines)
+    alike = [line for line in lines if line.inputs == inputs]
+    last: dict[tuple[str, str], Measurement] = {}
+    for line in alike:
+        key = (line.name, _shape(line))
+        if key not in last or line.taken >= last[key].taken:
+            last[key] = line
+    kept = [line for line in last.values() if line.correct is not False]
+    others = _note(len(lines) - len(alike), f"on other inputs than {inputs}")
+    return kept, others + _note(len(last) - len(kept), "found wrong")
+
+
+def _point(line: Measurement) -> Point:
+    same: dict[str, Any] = {field.name: getattr(line, field.name, None) for field in fields(Point)}
+    if line.correct is False:
+        same |= {"us": None, "tflops": None, "ratio": None}
+    elif len(line.us_samples) == len(theirs := line.rival_us_samples or ()):
+        rounds = [b / a for a, b in zip(line.us_samples, theirs, strict=True)]
+        same |= {"ratio_p20": quantile(rounds, 0.2), "ratio_p80": quantile(rounds, 0.8)}
+    aligned = Shape(line.m, line.n, line.k, line.layout).aligned
+    return Point(**same | {"peer": line.source_hash is None, "aligned": aligned})
+
+
+def _shape(line: Measurement) -> str:
+    return str(Shape(line.m, line.n, line.k, line.layout))
+
+
+def _commonest(values: Iterable[str | None]) -> str | None:
+    return next((value for value, _ in Counter(values).most_common(1)), None)
+
+
+def _few(words: Iterable[str]) -> str:
+    known = list(words)
+    return ", ".join(known[:8]) + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+
+
+def _span(ordered: Sequence[str]) -> str:
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+
+def _note(number: int, what: str) -> list[str]:
+    return [f"{_count(number, 'line')} {what}"] if number else []
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
