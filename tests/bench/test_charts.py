@@ -101,6 +101,53 @@ def test_a_gpu_is_chosen_by_a_part_of_its_name_or_as_the_latest() -> None:
         gather([OURS, other], "ladder", gpu="H200")
 
 
+AGAIN = replace(TORCH, name="torch again", us_samples=(200.0, 200.0, 202.0))
+ROOF = replace(
+    OURS, name="roof: mma rate", gpu="NVIDIA B200", taken="2026-12-09T00:00:00Z", rival=None,
+    rival_us_samples=None, ratio=None, correct=None,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["ladder", "size", "ratio"])
+def test_roofs_and_second_timings_are_no_kernels(kind: str) -> None:
+    """Nor does a roof's line, though the newest, choose the GPU or the ladder's run."""
+    here = replace(ROOF, gpu=TORCH.gpu)
+    chart = gather([OURS, TORCH, AGAIN, here, ROOF], kind)
+    assert set(chart.names) <= {"hgemm_bcf", "torch"}
+    assert {point.gpu for point in chart.points} == {"NVIDIA H200"}
+    assert chart.left_out == ()
+    with pytest.raises(InputError, match="there is no measurement at all"):
+        gather([AGAIN, ROOF], kind)
+
+
+@pytest.mark.parametrize("kind", ["size", "ratio"])
+def test_the_rival_against_itself_gives_the_band(kind: str) -> None:
+    small = at(AGAIN, 512, 512, 512, us_samples=(220.0, 200.0, 202.0))  # 0.9, 1, 1
+    unshown = at(AGAIN, 128, 256, 64, us_samples=(1.0,) * 3)
+    other_inputs = replace(AGAIN, inputs="zeros", us_samples=(2.0,) * 3)
+    other_rival = replace(AGAIN, name="cublas again", rival="cublas", us_samples=(3.0,) * 3)
+    lines = [OURS, at(OURS, 512, 512, 512), small, unshown, other_inputs, other_rival, AGAIN]
+    chart = gather(lines, kind)
+    assert [point.shape for point in chart.noise] == ["512×512×512 nn", "4096×4096×4096 nn"]
+    assert chart.band(chart.points) == pytest.approx((0.94, 1.0))
+    assert chart.band([pt for pt in chart.points if pt.n == 4096]) == pytest.approx((0.994, 1.0))
+
+
+def test_the_band_is_of_the_newest_second_timing_and_holds_one() -> None:
+    newer = replace(AGAIN, us_samples=(190.0, 190.0, 190.0), taken="2026-12-02T00:00:00Z")
+    chart = gather([OURS, newer, AGAIN], "ratio")
+    assert chart.band(chart.points) == pytest.approx((1.0, (202 * 0.6 + 200 * 0.4) / 190))
+    wrong = replace(newer, correct=False)
+    assert gather([OURS, wrong, AGAIN], "ratio").noise == ()
+
+
+def test_without_a_second_timing_there_is_no_band() -> None:
+    chart = gather([OURS, TORCH], "ratio")
+    assert (chart.noise, chart.band(chart.points)) == ((), None)
+    unpaired = replace(AGAIN, rival_us_samples=None)
+    assert gather([OURS, unpaired], "ratio").band(chart.points) is None
+
+
 @pytest.mark.parametrize(
     ("lines", "how", "said"),
     [

@@ -93,3 +93,16 @@ def test_pictures_are_whole_and_the_same_twice(kind: str, lines: list[Measuremen
 def test_only_wrong_results_still_draw() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     assert draw(gather([replace(OURS, correct=False)], "ladder"), ".svg")
+
+
+@pytest.mark.parametrize("kind", ["size", "ratio"])
+def test_the_band_is_drawn_and_named_where_there_is_one(kind: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    again = replace(TORCH, name="torch again", us_samples=(200.0, 205.0, 210.0))
+    band = plot._BAND.lower().encode()
+    lines = [OURS, at(OURS, 512, 512, 512), TORCH, at(TORCH, 512, 512, 512)]
+    noted, bare = gather([*lines, again], kind), gather(lines, kind)
+    assert band in draw(noted, ".svg").lower()
+    assert band not in draw(bare, ".svg").lower()
+    assert plot._noise_note(noted) == "grey band: torch timed against itself"
+    assert plot._noise_note(bare) == ""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.bench.ladder import ON_GPU
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
 
 KINDS = ("ladder", "size", "ratio")
+_AGAIN = " again"  # ends the name of a rival's second timing, see suite_run.Plan.noise
+_ROOF = "roof: "  # begins the name of a line that is no kernel, see roofs.py
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,15 @@ class Point:
 
 @dataclass(frozen=True)
 class Chart:
-    """The points of one picture, all of one GPU and type. `left_out` says what else there was."""
+    """The points of one picture, all of one GPU and type. `left_out` says what else there was.
+
+    `noise` is the rival timed a second time, at shapes of the points.
+    """
 
     kind: str
     points: tuple[Point, ...]
     left_out: tuple[str, ...] = ()
+    noise: tuple[Point, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +79,16 @@ class Chart:
     @property
     def rival(self) -> str | None:
         return next((point.rival for point in self.points if point.rival), None)
+
+    def band(self, points: Iterable[Point]) -> tuple[float, float] | None:
+        """How far from 1 the rival's ratio to itself went at the shapes of `points`.
+
+        The least p20 and the largest p80; None where it was not timed twice.
+        """
+        shapes = {point.shape for point in points}
+        at = [point for point in self.noise if point.shape in shapes]
+        edges = [edge for point in at for edge in (point.ratio_p20, point.ratio_p80) if edge]
+        return (min(1, *edges), max(1, *edges)) if edges else None
 
     @property
     def title(self) -> str:
@@ -96,7 +112,7 @@ class Chart:
 def gather(
     lines: Iterable[Measurement], kind: str, dtype: str = "bf16", gpu: str | None = None
 ) -> Chart:
-    """The chart of a kind from measurement lines.
+    """The chart of a kind from measurement lines. Lines of roofs are no kernels.
 
     `gpu` is a name or a part of one; without it the GPU measured last. "ladder" is the newest
     run of 4096×4096×4096 nn, or the newest run where that was not measured; "size" and "ratio"
@@ -105,7 +121,8 @@ def gather(
     """
     if kind not in KINDS:
         raise InputError(f"kind={kind!r} is not known; use {', '.join(KINDS)}.")
-    found = list(lines)
+    measured = list(lines)
+    found = [line for line in measured if _is_kernel(line)]
     chosen = _of_gpu([line for line in found if line.dtype == dtype], gpu)
     if not chosen:
         asked = f"{dtype} on {gpu}" if gpu else dtype
@@ -117,7 +134,11 @@ def gather(
         what = "square shapes (m = n = k)" if kind == "size" else "lines with a rival"
         shapes = _few(dict.fromkeys(_shape(line) for line in chosen))
         raise InputError(f"there are no {what} that were found correct; there is {shapes}.")
-    return chart
+    return replace(chart, noise=_noise(chart, measured)) if kind in ("size", "ratio") else chart
+
+
+def _is_kernel(line: Measurement) -> bool:
+    return not (line.name.startswith(_ROOF) or line.name.endswith(_AGAIN))
 
 
 def _of_gpu(lines: Sequence[Measurement], gpu: str | None) -> list[Measurement]:
@@ -153,6 +174,15 @@ def _ratio(lines: Sequence[Measurement]) -> Chart:
     left_out += _note(sum(line.rival != rival for line in kept), f"with another rival than {rival}")
     points = tuple(_point(line) for line in kept if line.rival == rival)
     return Chart("ratio", points, tuple(left_out))
+
+
+def _noise(chart: Chart, lines: Sequence[Measurement]) -> tuple[Point, ...]:
+    """The newest second timing of the chart's rival at each of its shapes, on its inputs."""
+    first, shapes = chart.points[0], {point.shape for point in chart.points}
+    alike = (f"{chart.rival}{_AGAIN}", chart.rival, first.gpu, first.dtype, first.inputs)
+    again = [ln for ln in lines if (ln.name, ln.rival, ln.gpu, ln.dtype, ln.inputs) == alike]
+    points = [_point(line) for line in _comparable(again)[0]]
+    return tuple(point for point in points if point.shape in shapes)
 
 
 def _comparable(lines: Sequence[Measurement]) -> tuple[list[Measurement], list[str]]:

@@ -29,7 +29,7 @@ _STYLES = (
     ("#E69F00", "P", (0, (3, 1, 1, 1))),
     ("#56B4E9", "X", (0, (1, 1))),
 )
-_RUNG, _PEER, _INK = "#0072B2", "#D9D9D9", "#222222"
+_RUNG, _PEER, _INK, _BAND = "#0072B2", "#D9D9D9", "#222222", "#C4C4C4"
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 _RC = {
     "svg.hashsalt": "tilewright",
@@ -78,6 +78,11 @@ def _head(figure: Any, chart: Chart, note: str = "") -> None:
     figure.axes[0].set_title(facts, loc="left", fontsize=9, color="#444444", pad=10)
 
 
+def _noise_note(chart: Chart) -> str:
+    known = chart.band(chart.points)
+    return f"grey band: {chart.rival} timed against itself" if known else ""
+
+
 def _draw_ladder(figure: Any, chart: Chart) -> None:
     points = chart.points
     figure.set_size_inches(8.6, 1.5 + 0.44 * len(points))
@@ -110,6 +115,10 @@ def _draw_size(figure: Any, chart: Chart) -> None:
         ours = [(pt.n, pt.tflops or 0) for pt in chart.points if pt.name == name]
         axes.plot(*zip(*ours, strict=True), color=color, marker=mark, linestyle=dash, ms=5.5)
         ends[name] = ours[-1]
+    if band := chart.band(chart.points):
+        theirs = [(pt.n, pt.tflops or 0) for pt in chart.points if pt.name == chart.rival]
+        low, high = ([tflops * edge for _, tflops in theirs] for edge in band)
+        axes.fill_between([n for n, _ in theirs], low, high, color=_BAND, linewidth=0, zorder=0.5)
     axes.set_xscale("log", base=2)
     beside = sizes[-1] * (max(sizes[-1] / sizes[0], 2) ** 0.05)
     for name, height in _apart({name: end[1] for name, end in ends.items()}, top / 19).items():
@@ -131,7 +140,7 @@ def _draw_size(figure: Any, chart: Chart) -> None:
     axes.set_axisbelow(True)
     axes.set_xlabel("n = m = k")
     axes.set_ylabel("TFLOP/s")
-    _head(figure, chart)
+    _head(figure, chart, _noise_note(chart))
 
 
 def _readable(sizes: Sequence[int]) -> list[int]:
@@ -165,7 +174,8 @@ def _draw_ratio(figure: Any, chart: Chart) -> None:
     for axes, points in zip(panes[:, 0], panels, strict=True):
         handles |= _draw_panel(axes, chart, points)
     _ratio_axis(panes[-1, 0], chart)
-    _head(figure, chart, "median over the rounds, whiskers from p20 to p80")
+    notes = ["median over the rounds, whiskers from p20 to p80", _noise_note(chart)]
+    _head(figure, chart, "; ".join(filter(None, notes)))
     figure.legend(
         [handles[name] for name in chart.names], chart.names, loc="outside lower center",
         ncols=min(5, len(chart.names)), frameon=False, fontsize=9,
@@ -189,6 +199,8 @@ def _draw_panel(axes: Any, chart: Chart, points: Sequence[Point]) -> dict[str, A
         )  # fmt: skip
     for row in range(0, len(shapes), 2):
         axes.axhspan(row - 0.5, row + 0.5, color="#F3F3F3", zorder=0, linewidth=0)
+    if band := chart.band(points):
+        axes.axvspan(*band, color=_BAND, zorder=0.5, linewidth=0)
     axes.axvline(1, color=_INK, linewidth=1)
     axes.set_yticks(range(len(shapes)), shapes, fontsize=9)
     axes.tick_params(axis="y", length=0)
@@ -199,7 +211,7 @@ def _draw_panel(axes: Any, chart: Chart, points: Sequence[Point]) -> dict[str, A
 
 
 def _ratio_axis(axes: Any, chart: Chart) -> None:
-    points = chart.points
+    points = (*chart.points, *chart.noise)
     edges = [edge for pt in points for edge in (pt.ratio, pt.ratio_p20, pt.ratio_p80) if edge]
     low, high = min(1, *edges) / 1.12, max(1, *edges) * 1.12
     axes.set_xscale("log")
