@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.bench.charts import gather
+from tilewright.bench.charts import Ceiling, gather
 from tilewright.bench.record import Measurement
 from tilewright.errors import InputError
 
@@ -108,7 +108,7 @@ ROOF = replace(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["ladder", "size", "ratio"])
+@pytest.mark.parametrize("kind", ["ladder", "size", "ratio"])  # roofline takes roofs
 def test_roofs_and_second_timings_are_no_kernels(kind: str) -> None:
     """Nor does a roof's line, though the newest, choose the GPU or the ladder's run."""
     here = replace(ROOF, gpu=TORCH.gpu)
@@ -151,7 +151,8 @@ def test_without_a_second_timing_there_is_no_band() -> None:
 @pytest.mark.parametrize(
     ("lines", "how", "said"),
     [
-        ([OURS], {"kind": "pie"}, "kind='pie' is not known; use ladder, size, ratio."),
+        ([OURS], {"kind": "pie"}, "kind='pie' is not known; use ladder, size, ratio, "
+         "roofline."),
         ([OURS], {"kind": "ladder", "dtype": "fp8"}, "nothing is measured of fp8; there is bf16 "
          "on NVIDIA H200."),
         ([OURS], {"kind": "size", "gpu": "B200"}, "nothing is measured of bf16 on B200; there is "
@@ -159,6 +160,15 @@ def test_without_a_second_timing_there_is_no_band() -> None:
         ([], {"kind": "ladder"}, "nothing is measured of bf16; there is no measurement at all."),
         ([at(OURS, 8, 16, 24)], {"kind": "size"}, "there are no square shapes (m = n = k) that "
          "were found correct; there is 8x16x24:nn."),
+        ([replace(OURS, correct=False)], {"kind": "roofline"}, "there are no lines that were "
+         "found correct; there is 4096x4096x4096:nn."),
+        ([replace(OURS, gpu="NVIDIA B300")], {"kind": "roofline"}, "NVIDIA B300 has no roofs: it "
+         "is not in the table of GPUs, and no bf16 line there begins with \"roof: \"; add the "
+         "lines of tilewright.bench.survey.measure_roofs to the .jsonl."),
+        ([replace(OURS, dtype="fp8")], {"kind": "roofline", "dtype": "fp8"}, "dtype='fp8' has no "
+         "roofs; use bf16, fp16, fp32."),
+        ([OURS, replace(ROOF, gpu=OURS.gpu)], {"kind": "roofline"}, "the roofs lack roof: empty "
+         "node, roof: cold read, roof: copy."),
         ([TORCH], {"kind": "ratio"}, "there are no lines with a rival that were found correct; "
          "there is 4096x4096x4096:nn."),
     ],
@@ -169,3 +179,74 @@ def test_what_cannot_be_shown_says_what_there_is(
     with pytest.raises(InputError) as error:
         gather(lines, **how)
     assert str(error.value) == said
+
+
+def roofs(read_gbps: float, copy_gbps: float, tflops: int, **more: Any) -> list[Measurement]:
+    """The lines of one run of the probes; small reads are slow."""
+    given: dict[str, Any] = {"gpu": OURS.gpu, "m": 1, "n": 1, "k": 1} | more
+    line, mib = replace(ROOF, **given), 2**20 / 1e3
+    return [
+        replace(line, name="roof: empty node", us=1.0),
+        replace(line, name="roof: cold read 448 MiB", us=448 * mib / read_gbps),
+        replace(line, name="roof: cold read 2 MiB", us=2.5),
+        replace(line, name="roof: copy 224 MiB", us=2 * 224 * mib / copy_gbps),
+        replace(line, name="roof: mma rate", m=16, n=8, k=tflops * 10**6 // 256, us=1.0),
+    ]
+
+
+def test_a_roofline_has_the_newest_line_of_each_kernel_and_shape() -> None:
+    older = replace(OURS, us=1.0, taken="2026-11-30T00:00:00Z")
+    thin = at(TORCH, 1, 4096, 8192)
+    alone = replace(NAIVE, rival=None, rival_us_samples=None, ratio=None)
+    chart = gather([OURS, older, TORCH, thin, alone, replace(NAIVE, name="x", correct=False)],
+                   "roofline")  # fmt: skip
+    assert chart.title == "Roofline: 2 shapes, bf16"
+    assert chart.names == ("hgemm_bcf", "hgemm_naive", "torch")
+    assert chart.left_out == ("1 line found wrong",)
+    by_name = {(point.name, point.m): point for point in chart.points}
+    assert by_name["hgemm_bcf", 4096].us == 400.0
+    assert by_name["hgemm_bcf", 4096].intensity == pytest.approx(4096 / 3)
+    moved = 2 * (8192 + 4096 * 8192 + 4096)
+    assert by_name["torch", 1].intensity == pytest.approx(2 * 4096 * 8192 / moved)
+
+
+def test_bytes_follow_the_type_and_are_unknown_for_an_unknown_one() -> None:
+    (wide,) = gather([replace(OURS, dtype="fp32")], "ladder", "fp32").points
+    assert wide.intensity == pytest.approx(4096 / 6)
+    (unknown,) = gather([replace(OURS, dtype="fp8")], "ladder", "fp8").points
+    assert unknown.intensity is None
+
+
+def test_without_measured_roofs_the_datasheet_gives_them() -> None:
+    elsewhere = roofs(4000, 4000, 600, gpu="NVIDIA B200")
+    other_type = roofs(4000, 4000, 600, dtype="fp16")
+    chart = gather([OURS, *elsewhere, *other_type], "roofline")
+    assert chart.roofs == Ceiling(4800, 989)
+    assert chart.roofs.source == "datasheet"
+    assert chart.roofs.ridge == pytest.approx(989e3 / 4800)
+    assert chart.roofs.tflops(100) == pytest.approx(480)
+    assert chart.roofs.tflops(1000) == 989
+    single = gather([replace(OURS, dtype="fp32")], "roofline", "fp32")
+    assert single.roofs == Ceiling(4800, 66.9)
+    assert gather([OURS], "ratio").roofs is None
+
+
+@pytest.mark.parametrize(("read", "copy"), [(4380.0, 4100.0), (4100.0, 4380.0)])
+def test_measured_roofs_are_the_newest_run_and_the_faster_of_read_and_copy(
+    read: float, copy: float
+) -> None:
+    old = roofs(9000.0, 9000.0, 900, taken="2026-12-08T00:00:00Z")
+    chart = gather([*roofs(read, copy, 640), OURS, *old], "roofline")
+    assert chart.roofs is not None
+    assert chart.roofs.memory_gbps == pytest.approx(4380)
+    assert chart.roofs.matrix_tflops == pytest.approx(640)
+    assert (chart.roofs.source, chart.roofs.taken) == ("measured", ROOF.taken)
+    assert chart.names == ("hgemm_bcf",)
+
+
+@pytest.mark.parametrize(("us", "tflops"), [(100.0, 2 * 4096**3 / 100e6), (1000.0, 640.0)])
+def test_a_library_that_beats_the_probe_is_the_roof(us: float, tflops: float) -> None:
+    library = replace(ROOF, name="roof: library rate", gpu=OURS.gpu, us=us)
+    chart = gather([*roofs(4000, 4000, 640), library, OURS], "roofline")
+    assert chart.roofs is not None
+    assert chart.roofs.matrix_tflops == pytest.approx(tflops)

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tilewright.bench import plot
-from tilewright.bench.charts import KINDS, gather
+from tilewright.bench.charts import KINDS, Ceiling, gather
 from tilewright.bench.plot import draw
 from tilewright.bench.record import Measurement
 from tilewright.errors import InputError, ToolchainError
@@ -106,3 +106,26 @@ def test_the_band_is_drawn_and_named_where_there_is_one(kind: str) -> None:
     assert band not in draw(bare, ".svg").lower()
     assert plot._noise_note(noted) == "grey band: torch timed against itself"
     assert plot._noise_note(bare) == ""
+
+
+def test_the_roofs_carry_their_figures_and_meet_at_the_ridge() -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    figure = figures.Figure()
+    measured = Ceiling(4380.4, 640.0, "2026-12-01T00:00:00Z")
+    plot._draw_roofline(figure, replace(gather([OURS, TORCH], "roofline"), roofs=measured))
+    (axes,) = figure.axes
+    assert {text.get_text() for text in axes.texts} == {
+        "4,380 GB/s, measured", "640 TFLOP/s, measured", "ridge: 146 FLOP/byte",
+    }  # fmt: skip
+    roof = axes.lines[0]
+    assert roof.get_xdata()[1] == pytest.approx(640e3 / 4380.4)
+    assert roof.get_ydata() == pytest.approx([roof.get_xdata()[0] * 4.3804, 640.0, 640.0])
+    assert "roofs measured 2026-12-01" in axes.get_title(loc="left")
+    assert "hollow marks: libraries" in axes.get_title(loc="left")
+    hollow = [line.get_markerfacecolor() == "none" for line in axes.lines[-2:]]
+    assert hollow == [False, True]
+
+
+def test_logarithmic_ticks_are_few_and_within() -> None:
+    assert plot._decades(0.9, 2500) == [1, 10, 100, 1000]
+    assert plot._decades(45, 1100) == [50, 100, 200, 500, 1000]

@@ -12,24 +12,30 @@ from typing import TYPE_CHECKING, Any
 from tilewright.bench.ladder import ON_GPU
 from tilewright.bench.protocol import quantile
 from tilewright.bench.report import newest
+from tilewright.bench.roofs import from_lines
 from tilewright.bench.suites import LAYOUTS, Shape
+from tilewright.dtypes import DTYPES
 from tilewright.errors import InputError
+from tilewright.gpus import gpu_reported
+from tilewright.problem import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from tilewright.bench.record import Measurement
 
-KINDS = ("ladder", "size", "ratio")
+KINDS = ("ladder", "size", "ratio", "roofline")
 _AGAIN = " again"  # ends the name of a rival's second timing, see suite_run.Plan.noise
 _ROOF = "roof: "  # begins the name of a line that is no kernel, see roofs.py
+_LIBRARY = "roof: library rate"  # a library's best, where it beats the probe's mma.sync
 
 
 @dataclass(frozen=True)
 class Point:
     """What is plotted of one measurement. A line found wrong has no figures.
 
-    `peer` is true of a library's kernel; `ratio` is the rival's time ÷ this one's, with the p20
+    `peer` is true of a library's kernel; `intensity` is FLOP per byte of A, B and C, each moved
+    once, None for a type of unknown width; `ratio` is the rival's time ÷ this one's, with the p20
     and p80 of the rounds' ratios.
     """
 
@@ -49,6 +55,7 @@ class Point:
     correct: bool | None
     us: float | None
     tflops: float | None
+    intensity: float | None
     ratio: float | None
     ratio_p20: float | None
     ratio_p80: float | None
@@ -59,16 +66,43 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Ceiling:
+    """What binds every kernel of one GPU and type: memory (10⁹ bytes a second) or arithmetic.
+
+    `taken` is when both were measured, None for the datasheet's figures.
+    """
+
+    memory_gbps: float
+    matrix_tflops: float
+    taken: str | None = None
+
+    @property
+    def ridge(self) -> float:
+        """The intensity, FLOP per byte, where the two roofs meet."""
+        return self.matrix_tflops * 1e3 / self.memory_gbps
+
+    @property
+    def source(self) -> str:
+        """Where both figures are from, in a word."""
+        return "measured" if self.taken else "datasheet"
+
+    def tflops(self, intensity: float) -> float:
+        """The most TFLOP/s at so many FLOP per byte."""
+        return min(self.matrix_tflops, intensity * self.memory_gbps / 1e3)
+
+
+@dataclass(frozen=True)
 class Chart:
     """The points of one picture, all of one GPU and type. `left_out` says what else there was.
 
-    `noise` is the rival timed a second time, at shapes of the points.
+    `noise` is the rival timed a second time, at shapes of the points; `roofs` are a roofline's.
     """
 
     kind: str
     points: tuple[Point, ...]
     left_out: tuple[str, ...] = ()
     noise: tuple[Point, ...] = ()
+    roofs: Ceiling | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,8 +131,9 @@ class Chart:
             return f"Throughput of each rung: {first.shape}, {first.dtype}"
         if self.kind == "size":
             return f"Throughput over size: m = n = k, {first.layout}, {first.dtype}"
-        shapes = len({point.shape for point in self.points})
-        return f"Speed ÷ {self.rival}: {_count(shapes, 'shape')}, {first.dtype}"
+        shapes = _count(len({point.shape for point in self.points}), "shape")
+        what = "Roofline" if self.kind == "roofline" else f"Speed ÷ {self.rival}"
+        return f"{what}: {shapes}, {first.dtype}"
 
     @property
     def facts(self) -> str:
@@ -115,9 +150,11 @@ def gather(
     """The chart of a kind from measurement lines. Lines of roofs are no kernels.
 
     `gpu` is a name or a part of one; without it the GPU measured last. "ladder" is the newest
-    run of 4096×4096×4096 nn, or the newest run where that was not measured; "size" and "ratio"
-    take the newest line of each kernel and shape.
-    Raises: InputError for an unknown kind, and for no lines, naming what there is.
+    run of 4096×4096×4096 nn, or the newest run where that was not measured; the others take the
+    newest line of each kernel and shape. "roofline" adds the roofs of their newest run, or the
+    datasheet's.
+    Raises: InputError for an unknown kind, for no lines, naming what there is, and for a GPU
+    whose roofs are not known.
     """
     if kind not in KINDS:
         raise InputError(f"kind={kind!r} is not known; use {', '.join(KINDS)}.")
@@ -129,12 +166,16 @@ def gather(
         known = sorted({f"{line.dtype} on {line.gpu}" for line in found})
         there_is = _few(known or ["no measurement at all"])
         raise InputError(f"nothing is measured of {asked}; there is {there_is}.")
-    chart = {"ladder": _ladder, "size": _size, "ratio": _ratio}[kind](chosen)
+    makers = {"ladder": _ladder, "size": _size, "ratio": _ratio, "roofline": _roofline}
+    chart = makers[kind](chosen)
     if not chart.points:
-        what = "square shapes (m = n = k)" if kind == "size" else "lines with a rival"
+        whats = {"size": "square shapes (m = n = k)", "ratio": "lines with a rival"}
+        what = whats.get(kind, "lines")
         shapes = _few(dict.fromkeys(_shape(line) for line in chosen))
         raise InputError(f"there are no {what} that were found correct; there is {shapes}.")
-    return replace(chart, noise=_noise(chart, measured)) if kind in ("size", "ratio") else chart
+    if kind == "roofline":
+        return replace(chart, roofs=_ceiling(chosen[0].gpu, dtype, measured))
+    return chart if kind == "ladder" else replace(chart, noise=_noise(chart, measured))
 
 
 def _is_kernel(line: Measurement) -> bool:
@@ -176,6 +217,35 @@ def _ratio(lines: Sequence[Measurement]) -> Chart:
     return Chart("ratio", points, tuple(left_out))
 
 
+def _roofline(lines: Sequence[Measurement]) -> Chart:
+    kept, left_out = _comparable(lines)
+    return Chart("roofline", tuple(map(_point, kept)), tuple(left_out))
+
+
+def _ceiling(gpu: str, dtype: str, lines: Iterable[Measurement]) -> Ceiling:
+    """The roofs of one GPU and type: those measured last, else the datasheet's.
+
+    Raises: InputError for an unknown type, a GPU without either, and a run that lacks a roof.
+    """
+    if dtype not in DTYPES:
+        raise InputError(f"dtype={dtype!r} has no roofs; use {', '.join(DTYPES)}.")
+    here = [ln for ln in lines if (ln.gpu, ln.dtype) == (gpu, dtype) and ln.name.startswith(_ROOF)]
+    if here:
+        run = newest(here)
+        roofs = from_lines(run)
+        size, us = roofs.reads[-1]
+        library = [line.tflops for line in run if line.name == _LIBRARY]
+        matrix = max(roofs.mma_tflops, *library) if library else roofs.mma_tflops
+        return Ceiling(max(roofs.copy_gbps, size / us / 1e3), matrix, run[0].taken)
+    if (known := gpu_reported(gpu)) is None:
+        raise InputError(
+            f"{gpu} has no roofs: it is not in the table of GPUs, and no {dtype} line there begins "
+            f'with "{_ROOF}"; add the lines of tilewright.bench.survey.measure_roofs to the .jsonl.'
+        )
+    fast = known.fp32_tflops if dtype == "fp32" else known.tensor_tflops
+    return Ceiling(known.memory_gbps, fast)
+
+
 def _noise(chart: Chart, lines: Sequence[Measurement]) -> tuple[Point, ...]:
     """The newest second timing of the chart's rival at each of its shapes, on its inputs."""
     first, shapes = chart.points[0], {point.shape for point in chart.points}
@@ -206,8 +276,12 @@ def _point(line: Measurement) -> Point:
     elif len(line.us_samples) == len(theirs := line.rival_us_samples or ()):
         rounds = [b / a for a, b in zip(line.us_samples, theirs, strict=True)]
         same |= {"ratio_p20": quantile(rounds, 0.2), "ratio_p80": quantile(rounds, 0.8)}
-    aligned = Shape(line.m, line.n, line.k, line.layout).aligned
-    return Point(**same | {"peer": line.source_hash is None, "aligned": aligned})
+    same["peer"] = line.source_hash is None
+    same["aligned"] = Shape(line.m, line.n, line.k, line.layout).aligned
+    if element := DTYPES.get(line.dtype):
+        problem = Problem(line.m, line.n, line.k, element)
+        same["intensity"] = problem.flops / problem.bytes
+    return Point(**same)
 
 
 def _shape(line: Measurement) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import math
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from tilewright.errors import InputError, ToolchainError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tilewright.bench.charts import Chart, Point
+    from tilewright.bench.charts import Ceiling, Chart, Point
 
 FORMATS = (".png", ".svg")
 
@@ -54,7 +55,12 @@ def draw(chart: Chart, suffix: str) -> bytes:
         raise ToolchainError(
             f'plots need matplotlib ({error}): pip install "tilewright[plot]".'
         ) from None
-    drawers = {"ladder": _draw_ladder, "size": _draw_size, "ratio": _draw_ratio}
+    drawers = {
+        "ladder": _draw_ladder,
+        "size": _draw_size,
+        "ratio": _draw_ratio,
+        "roofline": _draw_roofline,
+    }
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever the user's own style is
         matplotlib.rcParams.update(_RC)
@@ -175,10 +181,16 @@ def _draw_ratio(figure: Any, chart: Chart) -> None:
         handles |= _draw_panel(axes, chart, points)
     _ratio_axis(panes[-1, 0], chart)
     notes = ["median over the rounds, whiskers from p20 to p80", _noise_note(chart)]
-    _head(figure, chart, "; ".join(filter(None, notes)))
+    _head(figure, chart, "\n".join(filter(None, notes)))
+    _legend(figure, chart, handles)
+
+
+def _legend(figure: Any, chart: Chart, handles: Mapping[str, Any]) -> None:
+    """Every kernel's mark, below everything, in rows of at most 5 and as even as can be."""
+    count = len(chart.names)
     figure.legend(
         [handles[name] for name in chart.names], chart.names, loc="outside lower center",
-        ncols=min(5, len(chart.names)), frameon=False, fontsize=9,
+        ncols=-(-count // -(-count // 5)), frameon=False, fontsize=9,
     )  # fmt: skip
 
 
@@ -220,3 +232,76 @@ def _ratio_axis(axes: Any, chart: Chart) -> None:
     shown = [tick for tick in _TICKS if low <= tick <= high]
     axes.set_xticks(shown, [f"{tick:g}" for tick in shown])
     axes.set_xlabel(f"speed ÷ {chart.rival}; above 1 is faster than {chart.rival}")
+
+
+def _draw_roofline(figure: Any, chart: Chart) -> None:
+    """Both roofs and a mark for each kernel and shape.
+
+    Marks often share a place, so peers' are hollow and later ones smaller.
+    """
+    figure.set_size_inches(8.6, 6.4)
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    if chart.roofs:
+        _draw_roofs(axes, chart.roofs, chart.points)
+    handles: dict[str, Any] = {}
+    for place, (name, (color, mark, _)) in enumerate(styles(chart.names).items()):
+        ours = [point for point in chart.points if point.name == name]
+        (handles[name],) = axes.plot(
+            [point.intensity for point in ours], [point.tflops for point in ours], mark,
+            color=color, ms=8.5 - 3 * place / len(chart.names),
+            markerfacecolor="none" if ours[0].peer else color,
+            markeredgecolor=color if ours[0].peer else "white",
+            markeredgewidth=1.3 if ours[0].peer else 0.6,
+        )  # fmt: skip
+    for axis, edges in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        ticks = _decades(*edges)
+        axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(color="#E5E5E5", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("arithmetic intensity: FLOP per byte of A, B and C, each moved once")
+    axes.set_ylabel("TFLOP/s")
+    dated = f"roofs measured {chart.roofs.taken[:10]}" if chart.roofs and chart.roofs.taken else ""
+    notes = ["hollow marks: libraries" if any(pt.peer for pt in chart.points) else "", dated]
+    _head(figure, chart, " · ".join(filter(None, notes)))
+    _legend(figure, chart, handles)
+
+
+def _draw_roofs(axes: Any, roofs: Ceiling, points: Sequence[Point]) -> None:
+    """The limits of the axes, both roofs with their figures, and the ridge where they meet."""
+    xs = [point.intensity or roofs.ridge for point in points]
+    ys = [point.tflops or roofs.matrix_tflops for point in points]
+    left, right = min(*xs, roofs.ridge / 6) / 1.6, max(*xs, roofs.ridge * 6) * 1.6
+    bottom = min(*ys, roofs.matrix_tflops / 12) / 1.8
+    top = max(*ys, roofs.matrix_tflops) * (roofs.matrix_tflops / bottom) ** 0.1
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    corners = [left, roofs.ridge, right]
+    heights = [roofs.tflops(at) for at in corners]
+    axes.fill_between(corners, heights, top, color="#F3F3F3", linewidth=0, zorder=0)
+    axes.plot(corners, heights, color=_INK, linewidth=1.6, zorder=1.5)
+    axes.plot([roofs.ridge] * 2, [bottom, roofs.matrix_tflops], ":", color=_INK, linewidth=0.9)
+    axes.plot(roofs.ridge, roofs.matrix_tflops, "o", color=_INK, markerfacecolor="white", ms=6)
+    words = {"color": _INK, "fontsize": 9, "rotation_mode": "anchor"}
+    lift, across = (top / bottom) ** 0.022, (right / left) ** 0.01
+    slope = math.sqrt(max(left, bottom * 1e3 / roofs.memory_gbps) * roofs.ridge)
+    axes.text(
+        slope, roofs.tflops(slope) * lift, f"{roofs.memory_gbps:,.0f} GB/s, {roofs.source}",
+        rotation=math.degrees(math.atan(roofs.memory_gbps / 1e3 * lift)),
+        transform_rotates_text=True, ha="center", va="bottom", **words,
+    )  # fmt: skip
+    axes.text(
+        right / across, roofs.matrix_tflops * lift,
+        f"{roofs.matrix_tflops:,.0f} TFLOP/s, {roofs.source}", ha="right", **words,
+    )  # fmt: skip
+    axes.text(roofs.ridge * across, bottom * lift, f"ridge: {roofs.ridge:,.0f} FLOP/byte", **words)
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Ticks of a logarithmic axis: powers of ten, with 2 and 5 where there are few."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1,) if len(powers) > 4 else (1, 2, 5)
+    ticks = [float(f"{step}e{power}") for power in powers for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
