@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -250,3 +251,32 @@ def test_a_library_that_beats_the_probe_is_the_roof(us: float, tflops: float) ->
     chart = gather([*roofs(4000, 4000, 640), library, OURS], "roofline")
     assert chart.roofs is not None
     assert chart.roofs.matrix_tflops == pytest.approx(tflops)
+
+
+def test_the_digest_is_of_all_that_is_drawn_and_of_nothing_else() -> None:
+    chart = gather([OURS, TORCH, AGAIN], "ratio")
+    assert re.fullmatch(r"[0-9a-f]{16}", chart.digest)
+    assert gather([OURS, TORCH, AGAIN], "ratio").digest == chart.digest
+    assert replace(chart, left_out=("1 line found wrong",)).digest == chart.digest
+    slower = replace(OURS, us_samples=(396.0, 400.0, 506.0))
+    others = [
+        gather([slower, TORCH, AGAIN], "ratio"),
+        gather([OURS, TORCH], "ratio"),
+        replace(chart, kind="size"),
+        replace(chart, points=chart.points[::-1] * 2),
+        replace(chart, roofs=Ceiling(4800, 989)),
+        replace(chart, roofs=Ceiling(4800, 990)),
+    ]
+    assert len({chart.digest, *(other.digest for other in others)}) == len(others) + 1
+
+
+def test_a_picture_is_told_in_words() -> None:
+    wrong = replace(NAIVE, correct=False)
+    assert gather([TORCH, wrong, OURS], "ladder").alt == (
+        "Throughput of each rung: 4096×4096×4096 nn, bf16, NVIDIA H200: hgemm_naive wrong result, "
+        "hgemm_bcf 344 TFLOP/s, torch 687 TFLOP/s"
+    )
+    assert gather([TORCH, OURS, at(OURS, 512, 256, 128)], "roofline").alt == (
+        "Roofline: 2 shapes, bf16, NVIDIA H200: torch, hgemm_bcf, roofs 4800 GB/s, "
+        "989 TFLOP/s (datasheet)"
+    )

@@ -6,6 +6,7 @@ import importlib
 import struct
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -13,9 +14,11 @@ import pytest
 
 from tilewright.bench import plot
 from tilewright.bench.charts import KINDS, Ceiling, gather
-from tilewright.bench.plot import draw
-from tilewright.bench.record import Measurement
+from tilewright.bench.plot import describe, draw
+from tilewright.bench.record import Measurement, load
 from tilewright.errors import InputError, ToolchainError
+
+ROOT = Path(__file__).parents[2]
 
 TORCH = Measurement(
     taken="2026-12-01T09:30:00Z", name="torch", source_hash=None, m=4096, n=4096, k=4096,
@@ -129,3 +132,28 @@ def test_the_roofs_carry_their_figures_and_meet_at_the_ridge() -> None:
 def test_logarithmic_ticks_are_few_and_within() -> None:
     assert plot._decades(0.9, 2500) == [1, 10, 100, 1000]
     assert plot._decades(45, 1100) == [50, 100, 200, 500, 1000]
+
+
+def metadata(svg: bytes) -> tuple[str, str]:
+    """Title and description of an SVG."""
+    root = ElementTree.fromstring(svg)
+    svg_title = root.findtext("{http://www.w3.org/2000/svg}title") or ""
+    core = "{http://purl.org/dc/elements/1.1/}"
+    return svg_title, next((it.text or "" for it in root.iter(f"{core}description")), "")
+
+
+def test_a_picture_says_what_it_shows_and_of_which_points() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    chart = gather([OURS, TORCH], "ratio")
+    assert metadata(draw(chart, ".svg")) == (
+        chart.alt,
+        f"tilewright plot ratio, points {chart.digest}",
+    )
+    assert chart.digest.encode() in draw(chart, ".png")
+
+
+def test_the_ladder_in_the_docs_shows_the_measurements() -> None:
+    chart = gather(load(ROOT / "measurements"), "ladder")
+    renew = "renew it: tilewright plot measurements --kind ladder --out docs/ladder.svg"
+    found = metadata((ROOT / "docs" / "ladder.svg").read_bytes())
+    assert found == (chart.alt, describe(chart)), f"docs/ladder.svg is stale; {renew}"

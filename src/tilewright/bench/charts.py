@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.bench.ladder import ON_GPU
@@ -134,6 +136,24 @@ class Chart:
         shapes = _count(len({point.shape for point in self.points}), "shape")
         what = "Roofline" if self.kind == "roofline" else f"Speed ÷ {self.rival}"
         return f"{what}: {shapes}, {first.dtype}"
+
+    @property
+    def alt(self) -> str:
+        """The picture in words, for who cannot see it."""
+        shown = [point.name for point in self.points]
+        if self.kind == "ladder":
+            shown = [f"{point.name} {_figure(point.tflops)}" for point in self.points]
+        if self.roofs:
+            shown += [f"roofs {self.roofs.memory_gbps:.0f} GB/s"]
+            shown += [f"{self.roofs.matrix_tflops:.0f} TFLOP/s ({self.roofs.source})"]
+        return f"{self.title}, {self.points[0].gpu}: {', '.join(dict.fromkeys(shown))}"
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of all that is drawn: kind, points, noise and roofs."""
+        drawn = asdict(replace(self, left_out=()))
+        text = json.dumps(drawn, ensure_ascii=False, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def facts(self) -> str:
@@ -307,3 +327,7 @@ def _note(number: int, what: str) -> list[str]:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _figure(tflops: float | None) -> str:
+    return "wrong result" if tflops is None else f"{tflops:.0f} TFLOP/s"

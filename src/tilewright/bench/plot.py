@@ -44,6 +44,8 @@ _RC = {
 def draw(chart: Chart, suffix: str) -> bytes:
     """The picture as a PNG or SVG file's bytes (`suffix` is ".png" or ".svg").
 
+    Its metadata hold the chart in words as the title, and the digest of what was drawn, by which
+    a stale picture is known whatever matplotlib drew it.
     Raises: InputError for another suffix; ToolchainError without matplotlib.
     """
     if suffix not in FORMATS:
@@ -67,9 +69,16 @@ def draw(chart: Chart, suffix: str) -> bytes:
         figure = figures.Figure(layout="constrained", facecolor="white")
         drawers[chart.kind](figure, chart)
         file = io.BytesIO()
-        no_date = {"Date": None, "Creator": None} if suffix == ".svg" else {"Software": None}
-        figure.savefig(file, format=suffix[1:], dpi=150, metadata=no_date)
+        metadata: dict[str, str | None] = {"Title": chart.alt, "Description": describe(chart)}
+        # Without what differs from day to day and from one matplotlib to the next.
+        metadata |= {"Date": None, "Creator": None} if suffix == ".svg" else {"Software": None}
+        figure.savefig(file, format=suffix[1:], dpi=150, metadata=metadata)
     return file.getvalue()
+
+
+def describe(chart: Chart) -> str:
+    """What made the picture, in one line: the command's kind and the digest of what is drawn."""
+    return f"tilewright plot {chart.kind}, points {chart.digest}"
 
 
 def styles(names: Sequence[str]) -> dict[str, tuple[str, str, Any]]:
