@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tilewright.bench import plot
-from tilewright.bench.charts import KINDS, Ceiling, gather
+from tilewright.bench.charts import KINDS, Ceiling, Chart, gather
 from tilewright.bench.plot import describe, draw
 from tilewright.bench.record import Measurement, load
 from tilewright.errors import InputError, ToolchainError
@@ -132,6 +133,56 @@ def test_the_roofs_carry_their_figures_and_meet_at_the_ridge() -> None:
 def test_logarithmic_ticks_are_few_and_within() -> None:
     assert plot._decades(0.9, 2500) == [1, 10, 100, 1000]
     assert plot._decades(45, 1100) == [50, 100, 200, 500, 1000]
+
+
+def test_many_kernels_can_be_told_apart() -> None:
+    """By colour and mark alone where no lines are drawn; few kernels share nothing at all."""
+    names = [f"k{place}" for place in range(49)]
+    known = plot.styles(names)
+    assert list(known) == names
+    assert len({(color, mark) for color, mark, _ in known.values()}) == 49
+    assert len({(color, dash) for color, _, dash in known.values()}) == 49
+    few = list(plot.styles(names[:7]).values())
+    assert [len(set(column)) for column in zip(*few, strict=True)] == [7, 7, 7]
+    assert len(set(plot._COLORS)) == len(set(plot._MARKS)) == len(set(plot._DASHES)) == 7
+
+
+@pytest.mark.parametrize("kind", ["size", "ratio", "roofline"])
+def test_a_picture_of_many_kernels_draws_each_in_its_style(kind: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    many = [
+        replace(at(OURS, n, n, n), name=f"kernel_{place}", us=400.0 + place, ratio=0.5 + place / 99)
+        for place in range(24)
+        for n in (512, 4096)
+    ]
+    chart = gather(many, kind)
+    assert len(chart.names) == 24
+    picture = draw(chart, ".svg").decode().upper()
+    assert all(color in picture for color in plot._COLORS[1:])
+
+
+@pytest.mark.parametrize("drawer", [plot._draw_size, plot._draw_ratio, plot._draw_roofline])
+def test_the_legend_names_all_and_fits_the_picture(drawer: Callable[[Any, Chart], None]) -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    many = [replace(OURS, name=f"hgemm_with_a_long_name_{place}") for place in range(12)]
+    figure = figures.Figure(layout="constrained")
+    drawer(figure, gather(many, drawer.__name__.removeprefix("_draw_")))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [line.name for line in many]
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+    assert 0 <= box.y0 < box.y1 < figure.bbox.height / 2
+
+
+def test_few_lines_are_named_at_their_ends() -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    figure = figures.Figure(layout="constrained")
+    plot._draw_size(figure, gather([OURS, TORCH, at(OURS, 512, 512, 512)], "size"))
+    assert figure.legends == []
+    named = {text.get_text(): text.xy for text in figure.axes[0].texts}
+    assert set(named) == {"hgemm_bcf", "torch"}
+    assert named["torch"] == pytest.approx((4096, TORCH.tflops))
 
 
 def metadata(svg: bytes) -> tuple[str, str]:

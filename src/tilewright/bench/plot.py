@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import io
 import math
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InputError, ToolchainError
@@ -20,17 +19,13 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg")
 
-# Okabe and Ito's colours, dark and light in turn; each has its own mark and line.
-_STYLES = (
-    ("#000000", "o", "-"),
-    ("#D55E00", "s", "--"),
-    ("#0072B2", "^", "-."),
-    ("#CC79A7", "D", ":"),
-    ("#009E73", "v", (0, (5, 1))),
-    ("#E69F00", "P", (0, (3, 1, 1, 1))),
-    ("#56B4E9", "X", (0, (1, 1))),
-)
+# Okabe and Ito's colours, dark and light in turn.
+_COLORS = ("#000000", "#D55E00", "#0072B2", "#CC79A7", "#009E73", "#E69F00", "#56B4E9")
+_MARKS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 _RUNG, _PEER, _INK, _BAND = "#0072B2", "#D9D9D9", "#222222", "#C4C4C4"
+_WIDTH = 8.6  # inches
+_ENDS = 10  # so many names have room at the ends of their lines
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
 _RC = {
     "svg.hashsalt": "tilewright",
@@ -82,8 +77,17 @@ def describe(chart: Chart) -> str:
 
 
 def styles(names: Sequence[str]) -> dict[str, tuple[str, str, Any]]:
-    """Colour, mark and dash of each kernel."""
-    return dict(zip(names, cycle(_STYLES), strict=False))
+    """Colour, mark and dash of each kernel.
+
+    No two of 7 share any of them. Of 49, no two share both colour and mark, nor colour and dash:
+    where no lines are drawn, marks must do.
+    """
+    found = {}
+    for place, name in enumerate(names):
+        turn, color = divmod(place, len(_COLORS))
+        mark, dash = (color + turn) % len(_MARKS), (color + 2 * turn) % len(_DASHES)
+        found[name] = (_COLORS[color], _MARKS[mark], _DASHES[dash])
+    return found
 
 
 def _head(figure: Any, chart: Chart, note: str = "") -> None:
@@ -100,7 +104,7 @@ def _noise_note(chart: Chart) -> str:
 
 def _draw_ladder(figure: Any, chart: Chart) -> None:
     points = chart.points
-    figure.set_size_inches(8.6, 1.5 + 0.44 * len(points))
+    figure.set_size_inches(_WIDTH, 1.5 + 0.44 * len(points))
     axes = figure.subplots()
     longest = max((point.tflops or 0 for point in points), default=0) or 1
     for row, point in enumerate(points):
@@ -121,33 +125,21 @@ def _draw_ladder(figure: Any, chart: Chart) -> None:
 
 
 def _draw_size(figure: Any, chart: Chart) -> None:
-    figure.set_size_inches(8.6, 5.2)
+    figure.set_size_inches(_WIDTH, 5.2)
     axes = figure.subplots()
     sizes = sorted({point.n for point in chart.points})
     top = max(point.tflops or 0 for point in chart.points) * 1.08
-    ends: dict[str, tuple[float, float]] = {}
+    handles: dict[str, Any] = {}
     for name, (color, mark, dash) in styles(chart.names).items():
         ours = [(pt.n, pt.tflops or 0) for pt in chart.points if pt.name == name]
-        axes.plot(*zip(*ours, strict=True), color=color, marker=mark, linestyle=dash, ms=5.5)
-        ends[name] = ours[-1]
+        (handles[name],) = axes.plot(
+            *zip(*ours, strict=True), color=color, marker=mark, linestyle=dash, ms=5.5
+        )
     if band := chart.band(chart.points):
         theirs = [(pt.n, pt.tflops or 0) for pt in chart.points if pt.name == chart.rival]
         low, high = ([tflops * edge for _, tflops in theirs] for edge in band)
         axes.fill_between([n for n, _ in theirs], low, high, color=_BAND, linewidth=0, zorder=0.5)
     axes.set_xscale("log", base=2)
-    beside = sizes[-1] * (max(sizes[-1] / sizes[0], 2) ** 0.05)
-    for name, height in _apart({name: end[1] for name, end in ends.items()}, top / 19).items():
-        thread = {
-            "arrowstyle": "-",
-            "color": styles(chart.names)[name][0],
-            "lw": 0.7,
-            "shrinkA": 2,
-            "shrinkB": 5,
-        }
-        axes.annotate(
-            name, ends[name], (beside, height), va="center", color=_INK, fontsize=9,
-            arrowprops=thread, annotation_clip=False,
-        )  # fmt: skip
     axes.minorticks_off()
     axes.set_xticks(_readable(sizes), [str(n) for n in _readable(sizes)])
     axes.set_ylim(0, top)
@@ -155,7 +147,25 @@ def _draw_size(figure: Any, chart: Chart) -> None:
     axes.set_axisbelow(True)
     axes.set_xlabel("n = m = k")
     axes.set_ylabel("TFLOP/s")
+    if len(handles) > _ENDS:
+        figure.set_figheight(5.2 + 0.06 * len(handles))
+        _legend(figure, chart, handles)
+    else:
+        _name_ends(axes, sizes, handles, top / 19)
     _head(figure, chart, _noise_note(chart))
+
+
+def _name_ends(axes: Any, sizes: Sequence[int], lines: Mapping[str, Any], height: float) -> None:
+    """Each kernel's name beside the end of its line; a name is so high."""
+    beside = sizes[-1] * (max(sizes[-1] / sizes[0], 2) ** 0.05)
+    ends = {name: line.get_xydata()[-1] for name, line in lines.items()}
+    for name, at in _apart({name: end[1] for name, end in ends.items()}, height).items():
+        color = lines[name].get_color()
+        thread = {"arrowstyle": "-", "color": color, "lw": 0.7, "shrinkA": 2, "shrinkB": 5}
+        axes.annotate(
+            name, ends[name], (beside, at), va="center", color=_INK, fontsize=9,
+            arrowprops=thread, annotation_clip=False,
+        )  # fmt: skip
 
 
 def _readable(sizes: Sequence[int]) -> list[int]:
@@ -181,8 +191,8 @@ def _draw_ratio(figure: Any, chart: Chart) -> None:
     halves = [[pt for pt in chart.points if pt.aligned == wanted] for wanted in (True, False)]
     panels = [points for points in halves if points]
     rows = [len({point.shape for point in points}) for points in panels]
-    step = max(0.3, 0.08 * len(chart.names))
-    figure.set_size_inches(8.6, 2.2 + step * sum(rows) + 0.6 * len(panels))
+    step = min(max(0.3, 0.08 * len(chart.names)), 1)
+    figure.set_size_inches(_WIDTH, 2.2 + step * sum(rows) + 0.6 * len(panels))
     ratios = [count + 0.8 for count in rows]
     panes = figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=ratios)
     handles: dict[str, Any] = {}
@@ -195,11 +205,12 @@ def _draw_ratio(figure: Any, chart: Chart) -> None:
 
 
 def _legend(figure: Any, chart: Chart, handles: Mapping[str, Any]) -> None:
-    """Every kernel's mark, below everything, in rows of at most 5 and as even as can be."""
-    count = len(chart.names)
+    """Every kernel's mark, below everything, in rows as even as can be that fit the width."""
+    count, longest = len(chart.names), max(map(len, chart.names))
+    fit = min(5, max(1, int(_WIDTH / (0.5 + 0.08 * longest))))
     figure.legend(
         [handles[name] for name in chart.names], chart.names, loc="outside lower center",
-        ncols=-(-count // -(-count // 5)), frameon=False, fontsize=9,
+        ncols=-(-count // -(-count // fit)), frameon=False, fontsize=9,
     )  # fmt: skip
 
 
@@ -248,7 +259,7 @@ def _draw_roofline(figure: Any, chart: Chart) -> None:
 
     Marks often share a place, so peers' are hollow and later ones smaller.
     """
-    figure.set_size_inches(8.6, 6.4)
+    figure.set_size_inches(_WIDTH, 6.4)
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
