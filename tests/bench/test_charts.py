@@ -277,6 +277,6 @@ def test_a_picture_is_told_in_words() -> None:
         "hgemm_bcf 344 TFLOP/s, torch 687 TFLOP/s"
     )
     assert gather([TORCH, OURS, at(OURS, 512, 256, 128)], "roofline").alt == (
-        "Roofline: 2 shapes, bf16, NVIDIA H200: torch, hgemm_bcf, roofs 4800 GB/s, "
+        "Roofline: 2 shapes, bf16, NVIDIA H200: torch, hgemm_bcf, roofs 4,800 GB/s, "
         "989 TFLOP/s (datasheet)"
     )

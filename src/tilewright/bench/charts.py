@@ -88,6 +88,9 @@ class Ceiling:
         """Where both figures are from, in a word."""
         return "measured" if self.taken else "datasheet"
 
+    def __str__(self) -> str:
+        return f"{self.memory_gbps:,.0f} GB/s, {self.matrix_tflops:,.0f} TFLOP/s ({self.source})"
+
     def tflops(self, intensity: float) -> float:
         """The most TFLOP/s at so many FLOP per byte."""
         return min(self.matrix_tflops, intensity * self.memory_gbps / 1e3)
@@ -144,8 +147,7 @@ class Chart:
         if self.kind == "ladder":
             shown = [f"{point.name} {_figure(point.tflops)}" for point in self.points]
         if self.roofs:
-            shown += [f"roofs {self.roofs.memory_gbps:.0f} GB/s"]
-            shown += [f"{self.roofs.matrix_tflops:.0f} TFLOP/s ({self.roofs.source})"]
+            shown.append(f"roofs {self.roofs}")
         return f"{self.title}, {self.points[0].gpu}: {', '.join(dict.fromkeys(shown))}"
 
     @property
