@@ -133,6 +133,7 @@ def test_the_roofs_carry_their_figures_and_meet_at_the_ridge() -> None:
 def test_logarithmic_ticks_are_few_and_within() -> None:
     assert plot._decades(0.9, 2500) == [1, 10, 100, 1000]
     assert plot._decades(45, 1100) == [50, 100, 200, 500, 1000]
+    assert plot._decades(2, 9000) == [10, 100, 1000]
 
 
 def test_many_kernels_can_be_told_apart() -> None:

@@ -122,7 +122,7 @@ class Chart:
     def band(self, points: Iterable[Point]) -> tuple[float, float] | None:
         """How far from 1 the rival's ratio to itself went at the shapes of `points`.
 
-        The least p20 and the largest p80; None where it was not timed twice.
+        The least p20 and the largest p80, with 1 between; None where it was not timed twice.
         """
         shapes = {point.shape for point in points}
         at = [point for point in self.noise if point.shape in shapes]
