@@ -1,20 +1,25 @@
-"""What is plotted, apart from how; and that drawing gives the same file each time."""
+"""Drawing: whole pictures, the same file each time, marks that can be told apart."""
 
 from __future__ import annotations
 
 import importlib
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from tilewright.bench import plot
-from tilewright.bench.plot import draw, gather
-from tilewright.bench.record import Measurement
+from tilewright.bench.charts import KINDS, Ceiling, Chart, gather
+from tilewright.bench.plot import describe, draw
+from tilewright.bench.record import Measurement, load
 from tilewright.errors import InputError, ToolchainError
+
+ROOT = Path(__file__).parents[2]
 
 TORCH = Measurement(
     taken="2026-12-01T09:30:00Z", name="torch", source_hash=None, m=4096, n=4096, k=4096,
@@ -33,100 +38,6 @@ NAIVE = replace(OURS, name="hgemm_naive", us=800.0, us_samples=(800.0,) * 3, rat
 
 def at(line: Measurement, m: int, n: int, k: int, **more: Any) -> Measurement:
     return replace(line, m=m, n=n, k=k, **more)
-
-
-def test_the_ladder_is_the_newest_run_rungs_first() -> None:
-    old = replace(OURS, taken="2026-11-30T00:00:00Z", name="gone")
-    chart = gather([old, TORCH, NAIVE, OURS], "ladder")
-    assert chart.names == ("hgemm_naive", "hgemm_bcf", "torch")
-    assert [point.peer for point in chart.points] == [False, False, True]
-    assert chart.points[0].tflops == pytest.approx(2 * 4096**3 / 800 / 1e6)
-    assert chart.title == "Throughput of each rung: 4096×4096×4096 nn, bf16"
-    assert chart.facts == "NVIDIA H200 · 2026-12-01 · inputs normal(0, 1), seed 0"
-    assert chart.rival == "torch"
-
-
-def test_a_later_run_of_another_shape_does_not_replace_the_ladder() -> None:
-    other = at(OURS, 128, 256, 64, taken="2026-12-02T00:00:00Z")
-    assert {point.m for point in gather([OURS, TORCH, other], "ladder").points} == {4096}
-    assert gather([other], "ladder").points[0].shape == "128×256×64 nn"
-
-
-def test_a_wrong_result_has_no_figures_and_no_point_elsewhere() -> None:
-    wrong = replace(OURS, correct=False)
-    (point,) = gather([wrong], "ladder").points
-    assert (point.us, point.tflops, point.ratio, point.ratio_p20) == (None,) * 4
-    chart = gather([wrong, NAIVE], "ratio")
-    assert (chart.names, chart.left_out) == (("hgemm_naive",), ("1 line found wrong",))
-
-
-def test_a_newer_wrong_line_is_not_replaced_by_an_older_right_one() -> None:
-    later = replace(OURS, correct=False, taken="2026-12-02T00:00:00Z")
-    with pytest.raises(InputError, match="no lines with a rival"):
-        gather([OURS, later], "ratio")
-
-
-def test_ratios_have_the_quantiles_of_the_rounds() -> None:
-    (point,) = gather([TORCH, OURS], "ratio").points
-    assert point.ratio == 0.5
-    assert point.ratio_p20 == pytest.approx(0.44)  # ratios 0.4, 0.5, 0.5
-    assert point.ratio_p80 == pytest.approx(0.5)
-    (unpaired,) = gather([replace(OURS, rival_us_samples=(198.0,))], "ratio").points
-    assert (unpaired.ratio, unpaired.ratio_p20, unpaired.ratio_p80) == (0.5, None, None)
-
-
-def test_ratios_keep_one_rival_and_one_kind_of_inputs_and_say_so() -> None:
-    small, tiny = at(OURS, 512, 256, 128), at(OURS, 129, 257, 65)
-    zeros = replace(OURS, inputs="zeros", taken="2026-12-03T00:00:00Z")
-    cublas = replace(NAIVE, rival="hgemm_cublas")
-    chart = gather([OURS, small, tiny, zeros, cublas], "ratio")
-    assert [point.aligned for point in chart.points] == [True, True, False]
-    assert chart.title == "Speed ÷ torch: 3 shapes, bf16"
-    assert chart.left_out == (
-        "1 line on other inputs than normal(0, 1)",
-        "1 line with another rival than torch",
-    )
-
-
-def test_sizes_are_square_newest_and_of_one_layout() -> None:
-    newer = at(OURS, 512, 512, 512, us=7.0, taken="2026-12-02T00:00:00Z")
-    turned = replace(OURS, layout="nt")
-    lines = [OURS, newer, at(OURS, 512, 512, 512), at(OURS, 512, 256, 128), turned]
-    chart = gather(lines, "size")
-    assert [(point.n, point.us) for point in chart.points] == [(512, 7.0), (4096, 400.0)]
-    assert chart.left_out == ("1 line of other layouts",)
-    assert chart.facts.startswith("NVIDIA H200 · 2026-12-01 to 2026-12-02 ·")
-
-
-def test_a_gpu_is_chosen_by_a_part_of_its_name_or_as_the_latest() -> None:
-    other = replace(OURS, gpu="NVIDIA GH200", taken="2026-12-02T00:00:00Z")
-    assert gather([OURS, other], "ladder").points[0].gpu == "NVIDIA GH200"
-    assert gather([OURS, other], "ladder", gpu="nvidia h200").points[0].gpu == "NVIDIA H200"
-    with pytest.raises(InputError, match="fits NVIDIA GH200, NVIDIA H200; name one"):
-        gather([OURS, other], "ladder", gpu="H200")
-
-
-@pytest.mark.parametrize(
-    ("lines", "how", "said"),
-    [
-        ([OURS], {"kind": "pie"}, "kind='pie' is not known; use ladder, size, ratio."),
-        ([OURS], {"kind": "ladder", "dtype": "fp8"}, "nothing is measured of fp8; there is bf16 "
-         "on NVIDIA H200."),
-        ([OURS], {"kind": "size", "gpu": "B200"}, "nothing is measured of bf16 on B200; there is "
-         "bf16 on NVIDIA H200."),
-        ([], {"kind": "ladder"}, "nothing is measured of bf16; there is no measurement at all."),
-        ([at(OURS, 8, 16, 24)], {"kind": "size"}, "there are no square shapes (m = n = k) that "
-         "were found correct; there is 8x16x24:nn."),
-        ([TORCH], {"kind": "ratio"}, "there are no lines with a rival that were found correct; "
-         "there is 4096x4096x4096:nn."),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_shown_says_what_there_is(
-    lines: list[Measurement], how: dict[str, str], said: str
-) -> None:
-    with pytest.raises(InputError) as error:
-        gather(lines, **how)
-    assert str(error.value) == said
 
 
 def test_labels_keep_apart_and_in_order() -> None:
@@ -168,7 +79,7 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("kind", plot.KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lines", [LINES, [OURS]], ids=["many", "one"])
 def test_pictures_are_whole_and_the_same_twice(kind: str, lines: list[Measurement]) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -186,3 +97,115 @@ def test_pictures_are_whole_and_the_same_twice(kind: str, lines: list[Measuremen
 def test_only_wrong_results_still_draw() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     assert draw(gather([replace(OURS, correct=False)], "ladder"), ".svg")
+
+
+@pytest.mark.parametrize("kind", ["size", "ratio"])
+def test_the_band_is_drawn_and_named_where_there_is_one(kind: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    again = replace(TORCH, name="torch again", us_samples=(200.0, 205.0, 210.0))
+    band = plot._BAND.lower().encode()
+    lines = [OURS, at(OURS, 512, 512, 512), TORCH, at(TORCH, 512, 512, 512)]
+    noted, bare = gather([*lines, again], kind), gather(lines, kind)
+    assert band in draw(noted, ".svg").lower()
+    assert band not in draw(bare, ".svg").lower()
+    assert plot._noise_note(noted) == "grey band: torch timed against itself"
+    assert plot._noise_note(bare) == ""
+
+
+def test_the_roofs_carry_their_figures_and_meet_at_the_ridge() -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    figure = figures.Figure()
+    measured = Ceiling(4380.4, 640.0, "2026-12-01T00:00:00Z")
+    plot._draw_roofline(figure, replace(gather([OURS, TORCH], "roofline"), roofs=measured))
+    (axes,) = figure.axes
+    assert {text.get_text() for text in axes.texts} == {
+        "4,380 GB/s, measured", "640 TFLOP/s, measured", "ridge: 146 FLOP/byte",
+    }  # fmt: skip
+    roof = axes.lines[0]
+    assert roof.get_xdata()[1] == pytest.approx(640e3 / 4380.4)
+    assert roof.get_ydata() == pytest.approx([roof.get_xdata()[0] * 4.3804, 640.0, 640.0])
+    assert "roofs measured 2026-12-01" in axes.get_title(loc="left")
+    assert "hollow marks: libraries" in axes.get_title(loc="left")
+    hollow = [line.get_markerfacecolor() == "none" for line in axes.lines[-2:]]
+    assert hollow == [False, True]
+
+
+def test_logarithmic_ticks_are_few_and_within() -> None:
+    assert plot._decades(0.9, 2500) == [1, 10, 100, 1000]
+    assert plot._decades(45, 1100) == [50, 100, 200, 500, 1000]
+    assert plot._decades(2, 9000) == [10, 100, 1000]
+
+
+def test_many_kernels_can_be_told_apart() -> None:
+    """By colour and mark alone where no lines are drawn; few kernels share nothing at all."""
+    names = [f"k{place}" for place in range(49)]
+    known = plot.styles(names)
+    assert list(known) == names
+    assert len({(color, mark) for color, mark, _ in known.values()}) == 49
+    assert len({(color, dash) for color, _, dash in known.values()}) == 49
+    few = list(plot.styles(names[:7]).values())
+    assert [len(set(column)) for column in zip(*few, strict=True)] == [7, 7, 7]
+    assert len(set(plot._COLORS)) == len(set(plot._MARKS)) == len(set(plot._DASHES)) == 7
+
+
+@pytest.mark.parametrize("kind", ["size", "ratio", "roofline"])
+def test_a_picture_of_many_kernels_draws_each_in_its_style(kind: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    many = [
+        replace(at(OURS, n, n, n), name=f"kernel_{place}", us=400.0 + place, ratio=0.5 + place / 99)
+        for place in range(24)
+        for n in (512, 4096)
+    ]
+    chart = gather(many, kind)
+    assert len(chart.names) == 24
+    picture = draw(chart, ".svg").decode().upper()
+    assert all(color in picture for color in plot._COLORS[1:])
+
+
+@pytest.mark.parametrize("drawer", [plot._draw_size, plot._draw_ratio, plot._draw_roofline])
+def test_the_legend_names_all_and_fits_the_picture(drawer: Callable[[Any, Chart], None]) -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    many = [replace(OURS, name=f"hgemm_with_a_long_name_{place}") for place in range(12)]
+    figure = figures.Figure(layout="constrained")
+    drawer(figure, gather(many, drawer.__name__.removeprefix("_draw_")))
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [line.name for line in many]
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+    assert 0 <= box.y0 < box.y1 < figure.bbox.height / 2
+
+
+def test_few_lines_are_named_at_their_ends() -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    figure = figures.Figure(layout="constrained")
+    plot._draw_size(figure, gather([OURS, TORCH, at(OURS, 512, 512, 512)], "size"))
+    assert figure.legends == []
+    named = {text.get_text(): text.xy for text in figure.axes[0].texts}
+    assert set(named) == {"hgemm_bcf", "torch"}
+    assert named["torch"] == pytest.approx((4096, TORCH.tflops))
+
+
+def metadata(svg: bytes) -> tuple[str, str]:
+    """Title and description of an SVG."""
+    root = ElementTree.fromstring(svg)
+    svg_title = root.findtext("{http://www.w3.org/2000/svg}title") or ""
+    core = "{http://purl.org/dc/elements/1.1/}"
+    return svg_title, next((it.text or "" for it in root.iter(f"{core}description")), "")
+
+
+def test_a_picture_says_what_it_shows_and_of_which_points() -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    chart = gather([OURS, TORCH], "ratio")
+    assert metadata(draw(chart, ".svg")) == (
+        chart.alt,
+        f"tilewright plot ratio, points {chart.digest}",
+    )
+    assert chart.digest.encode() in draw(chart, ".png")
+
+
+def test_the_ladder_in_the_docs_shows_the_measurements() -> None:
+    chart = gather(load(ROOT / "measurements"), "ladder")
+    renew = "renew it: tilewright plot measurements --kind ladder --out docs/ladder.svg"
+    found = metadata((ROOT / "docs" / "ladder.svg").read_bytes())
+    assert found == (chart.alt, describe(chart)), f"docs/ladder.svg is stale; {renew}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cyclopts import App
 
-from tilewright.bench.record import load
+from tilewright.bench.record import append, load
 from tilewright.cli.plot import plot
 from tilewright.errors import InputError
 
@@ -46,6 +47,38 @@ def test_a_picture_and_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert captured.err.startswith(f"{out}: {count} points. Throughput of each rung: ")
 
 
+def test_a_roofline_says_its_roofs_and_its_points_their_intensity(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    out = tmp_path / "roofline.svg"
+    suite = MEASUREMENTS / "suites" / "h200-bf16.jsonl"
+    words = ["--kind", "roofline", "--gpu", "h200", "--out", str(out), "--json", "-"]
+    assert run(str(suite), *words) == 0
+    captured = capsys.readouterr()
+    rows = json.loads(captured.out)["rows"]
+    assert {row["name"] for row in rows} >= {"hgemm_bcf", "torch"}
+    assert not any(row["name"].endswith(" again") for row in rows)
+    (square,) = (r for r in rows if (r["name"], r["n"], r["layout"]) == ("hgemm_bcf", 8192, "nn")
+                 and r["m"] == r["k"] == 8192)  # fmt: skip
+    assert square["intensity"] == pytest.approx(8192 / 3)
+    assert "Roofline: " in captured.err
+    assert " Roofs: " in captured.err
+    assert "<dc:description>tilewright plot roofline, points " in out.read_text(encoding="utf-8")
+
+
+def test_what_does_not_apply_is_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    line = next(line for line in load(MEASUREMENTS) if line.name == "torch")
+    lines = tmp_path / "lines.jsonl"
+    append(lines, [replace(line, name="wrong", correct=False), replace(line, ratio=None)])
+    assert run(str(lines), "--out", str(tmp_path / "x.svg"), "--json", "-") == 0
+    first, second = json.loads(capsys.readouterr().out)["rows"]
+    assert first.keys() == second.keys() >= {"intensity", "ratio", "ratio_p20", "ratio_p80"}
+    assert (first["us"], first["tflops"], first["ratio_p20"]) == (None, None, None)
+    assert (second["ratio"], second["us"]) == (None, line.us)
+
+
 def test_the_default_is_the_ladder_of_the_folder_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,7 +95,10 @@ def test_the_default_is_the_ladder_of_the_folder_here(
         (["--out", "x.pdf"], "out='x.pdf' must end in .png or .svg."),
         (["--out", "x"], "out='x' must end in .png or .svg."),
         (["--out", "none/x.svg"], "none/x.svg cannot be written: none is missing or read-only."),
-        (["--out", "x.svg", "--kind", "pie"], "kind='pie' is not known; use ladder, size, ratio."),
+        (
+            ["--out", "x.svg", "--kind", "pie"],
+            "kind='pie' is not known; use ladder, size, ratio, roofline.",
+        ),
         (["--out", "x.svg", "--dtype", "fp8"], "nothing is measured of fp8; there is "),
         (["--out", "x.svg", "--gpu", "A100"], "nothing is measured of bf16 on A100; there is "),
     ],

@@ -20,10 +20,11 @@ def plot(
     dtype: str = "bf16",
     json: JsonTarget = None,
 ) -> int:
-    """Draw what was measured: the rungs of the ladder, sizes, or ratios to the rival.
+    """Draw what was measured: the rungs of the ladder, sizes, ratios to the rival, a roofline.
 
     Everything comes from measurement lines (--record of `ladder` and `bench` writes them). The
-    same lines give the same file. Needs matplotlib: pip install "tilewright[plot]".
+    same lines give the same file; its description holds a digest of them, so that a stale
+    picture can be told. Needs matplotlib: pip install "tilewright[plot]".
 
     Example: tilewright plot measurements --kind ladder --out ladder.svg
 
@@ -32,16 +33,18 @@ def plot(
     measurements
         A .jsonl file, or a folder of them.
     out
-        The picture to write: FILE.png or FILE.svg.
+        The picture to write: FILE.png or FILE.svg, over what is there.
     kind
         ladder (a bar a rung, beside the peers, of the newest run), size (TFLOP/s over n for
-        m = n = k) or ratio (each shape against the rival, p20 to p80).
+        m = n = k), ratio (each shape against the rival, p20 to p80) or roofline (TFLOP/s over FLOP
+        per byte, under the roofs measured on this GPU, else its datasheet's).
     gpu
         Only this GPU, by its name or a part of it; the one measured last if none is named.
     dtype
         Type of A, B and C in the lines to show, such as bf16 or fp16.
     """
-    from tilewright.bench.plot import FORMATS, draw, gather
+    from tilewright.bench.charts import gather
+    from tilewright.bench.plot import FORMATS, draw
     from tilewright.bench.record import load
 
     suffix = out.suffix.lower()
@@ -55,6 +58,7 @@ def plot(
     except OSError as error:
         raise InputError(f"{out}: {error.strerror or error}.") from None
     left_out = f" Left out: {'; '.join(chart.left_out)}." if chart.left_out else ""
-    said = f"{out}: {len(chart.points)} points. {chart.title}. {chart.facts}.{left_out}"
+    roofs = f" Roofs: {chart.roofs}." if chart.roofs else ""
+    said = f"{out}: {len(chart.points)} points. {chart.title}. {chart.facts}.{roofs}{left_out}"
     emit("plot", [asdict(point) for point in chart.points], said, json)
     return 0
