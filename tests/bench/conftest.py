@@ -62,6 +62,9 @@ class FakeGpu(EmulatorEngine):
     def elapsed_us(self, start: float, end: float) -> float:
         return end - start
 
+    def wait(self, mark: float) -> None:
+        """Nothing is ever pending."""
+
     def synchronize(self) -> None:
         """Nothing is ever pending."""
 
@@ -125,5 +128,5 @@ def gpu(compiler: str, monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
         monkeypatch.setattr(f"tilewright.bench.{module}.found_peers", found)
     monkeypatch.setattr("tilewright.bench.suite_timed.measure_roofs", lambda *of: ROOFS)
     monkeypatch.setattr("tilewright.bench.ladder.open_engine", lambda name, gpu: engine)
-    monkeypatch.setattr("tilewright.bench.telemetry.sample", lambda uuid: reading)
+    monkeypatch.setattr("tilewright.bench.telemetry.Meter.read", lambda meter: reading)
     return engine

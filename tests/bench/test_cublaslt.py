@@ -104,6 +104,9 @@ class Clock:
     def elapsed_us(self, start: float, end: float) -> float:
         return end - start
 
+    def wait(self, mark: float) -> None:
+        """Nothing is ever pending."""
+
     def synchronize(self) -> None:
         """Nothing is ever pending."""
 

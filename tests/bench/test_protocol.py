@@ -35,6 +35,7 @@ class FakeClock:
     graph_launches: int = 0
     log: list[tuple[str, int]] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
+    waited_for: list[float] = field(default_factory=list)
     capturing: list[tuple[str, int]] | None = None
 
     def enqueue(self, name: str) -> Callable[[int], None]:
@@ -60,6 +61,9 @@ class FakeClock:
 
     def elapsed_us(self, start: float, end: float) -> float:
         return end - start
+
+    def wait(self, mark: float) -> None:
+        self.waited_for.append(mark)
 
     def synchronize(self) -> None:
         pass
@@ -221,13 +225,19 @@ def test_noise_floor_is_zero_for_the_same_and_sees_offset_and_spread() -> None:
     assert protocol.measure_noise(clock.candidate("same"), clock, SETTINGS) == pytest.approx(0)
 
 
-def test_sampling_happens_while_the_candidate_runs() -> None:
-    clock = FakeClock({"load": 1.0})
+def test_each_timed_interval_is_observed_while_it_runs() -> None:
+    clock = FakeClock({"a": 10.0, "b": 20.0})
+    told: list[tuple[float, str]] = []
 
-    def sample() -> str:
-        while len(clock.log) < 20:
-            pass
-        return "busy"
+    def observe() -> int:
+        told.append((clock.waited_for[-1], clock.log[-1][0]))
+        return len(told)
 
-    assert protocol.sample_under_load(clock.candidate("load"), clock, sample, sets=2) == "busy"
-    assert {run for _, run in clock.log} == {0, 1}
+    candidates = [clock.candidate("a"), clock.candidate("b")]
+    a, b = protocol.measure(candidates, clock, SETTINGS, observe)
+    assert (len(a.readings), len(b.readings)) == (5, 5)
+    assert sorted((*a.readings, *b.readings)) == list(range(1, 11))
+    assert [told[reading - 1][1] for reading in a.readings] == ["a"] * 5
+    starts = [mark for mark, _ in told]  # the marks waited for are those of the timed intervals
+    assert starts == sorted(starts)
+    assert protocol.measure(candidates, clock, SETTINGS)[0].readings == ()

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
-from tilewright.bench.protocol import Candidate, Settings, measure
+from tilewright.bench.protocol import Candidate, Settings, measure, quantile
 from tilewright.errors import EngineError
 
 if TYPE_CHECKING:
     from tilewright.bench.protocol import Timer, Timing
 
-FINALISTS = 6
+FINALISTS = 5
 # Screening sorts out what is far behind; the final has intervals long enough for a GPU at its
 # power cap to take each finalist's own clock.
 _SCREENING = Settings(rounds=3, round_us=2_000.0, warmup_us=0.0, lead_in_us=1_000.0)
-_FINAL = Settings(rounds=9, round_us=8_000.0, warmup_us=20_000.0, lead_in_us=30_000.0)
+_FINAL = Settings(rounds=9, round_us=8_000.0, warmup_us=20_000.0, lead_in_us=50_000.0)
 
 
 def finalists(us: Sequence[float], count: int = FINALISTS) -> list[int]:
@@ -31,13 +32,15 @@ def finalists(us: Sequence[float], count: int = FINALISTS) -> list[int]:
 
 
 def winner(timings: Sequence[Timing]) -> int:
-    """The place of the one most often ahead of the first, or 0 where none is.
+    """The place of the one furthest ahead of the first, or 0 where none is clearly ahead.
 
-    Judged by the median of the rounds' ratios, so that a drifting clock favours nobody.
+    Judged by the rounds' ratios, so that a drifting clock favours nobody; clearly ahead is in
+    four rounds of five.
     """
-    ratios = [timing.ratio(timings[0]) for timing in timings]
-    best = max(range(len(timings)), key=lambda place: ratios[place])
-    return best if ratios[best] > 1 else 0
+    first = timings[0]
+    ratios = {place: timing.ratios(first) for place, timing in enumerate(timings)}
+    ahead = [place for place in ratios if place == 0 or quantile(ratios[place], 0.2) > 1]
+    return max(ahead, key=lambda place: median(ratios[place]))
 
 
 def fastest(runs: Sequence[Callable[[int], None]], timer: Timer, sets: int) -> tuple[int, int]:

@@ -17,7 +17,6 @@ from tilewright.bench.protocol import (
     Timing,
     input_sets,
     measure,
-    sample_under_load,
 )
 from tilewright.launch import Launch
 from tilewright.verify import Verdict, judge, oracle
@@ -94,7 +93,6 @@ class Result:
     contestant: Contestant
     verdict: Verdict
     timing: Timing | None
-    reading: Telemetry | None
     line: record.Measurement | None
 
 
@@ -174,7 +172,6 @@ def hold(arena: Arena, contestants: Sequence[Contestant], rivals: Sequence[str])
     verdicts = {contestant.name: arena.verdict(contestant) for contestant in contestants}
     timed = [contestant for contestant in contestants if verdicts[contestant.name].correct]
     timings = _timings(arena, timed)
-    readings = {contestant.name: _reading(arena, contestant) for contestant in timed}
     verdicts |= {contestant.name: arena.verdict(contestant) for contestant in timed}
     rival = next((c for name in rivals for c in timed if c.name == name), None)
     taken = record.now()
@@ -189,12 +186,11 @@ def hold(arena: Arena, contestants: Sequence[Contestant], rivals: Sequence[str])
                 contestant,
                 verdicts[name],
                 timings[name],
-                readings[name],
+                telemetry.typical(timings[name].readings),
                 reference,
                 taken,
             )
-        reading = readings.get(name)
-        results.append(Result(contestant, verdicts[name], timings.get(name), reading, line))
+        results.append(Result(contestant, verdicts[name], timings.get(name), line))
     return Contest(tuple(results), timings[rival.name] if rival else None)
 
 
@@ -204,17 +200,9 @@ def _timings(arena: Arena, contestants: Sequence[Contestant]) -> dict[str, Timin
     how = arena.conditions
     settings = Settings(len(arena.c), how.rounds, round_us=how.round_us, lead_in_us=how.lead_in_us)
     candidates = [Candidate(contestant.name, contestant.enqueue) for contestant in contestants]
-    return {timing.name: timing for timing in measure(candidates, arena.engine, settings)}
-
-
-def _reading(arena: Arena, contestant: Contestant) -> Telemetry:
-    """Clock, power and temperature while the contestant runs."""
-    candidate = Candidate(contestant.name, contestant.enqueue)
-
-    def sample() -> Telemetry:
-        return telemetry.sample(arena.engine.uuid)
-
-    return sample_under_load(candidate, arena.engine, sample, len(arena.c))
+    meter = telemetry.Meter(arena.engine.uuid)
+    timings = measure(candidates, arena.engine, settings, meter.read)
+    return {timing.name: timing for timing in timings}
 
 
 def _line(

@@ -11,18 +11,15 @@ Nothing here knows CUDA: a `Timer` gives marks, waits and captures, a candidate 
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-T = TypeVar("T")
 
 DEFAULT_ROUNDS = 11
 DEFAULT_ROUND_US = 12_000.0
@@ -42,6 +39,7 @@ class Timer(Protocol):
 
     def record(self) -> Any: ...
     def elapsed_us(self, start: Any, end: Any) -> float: ...
+    def wait(self, mark: Any) -> None: ...
     def synchronize(self) -> None: ...
     def capture(self, work: Callable[[], None]) -> Replayable: ...
 
@@ -87,12 +85,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Timing:
-    """What one candidate took: `us_samples` holds, for each round, microseconds a run."""
+    """What one candidate took: `us_samples` holds, for each round, microseconds a run.
+
+    `readings` is what was observed in each of these intervals.
+    """
 
     name: str
     us_samples: tuple[float, ...]
     runs_per_round: int
     method: str
+    readings: tuple[Any, ...] = ()
 
     @property
     def us(self) -> float:
@@ -150,10 +152,14 @@ def input_sets(bytes_per_set: int, l2_bytes: int, memory_limit_bytes: int) -> in
 
 
 def measure(
-    candidates: Sequence[Candidate], timer: Timer, settings: Settings | None = None
+    candidates: Sequence[Candidate],
+    timer: Timer,
+    settings: Settings | None = None,
+    observe: Callable[[], object] | None = None,
 ) -> list[Timing]:
     """Times the candidates against each other; timings come in the candidates' order.
 
+    `observe` (telemetry, say) is called once in each timed interval, while the work runs.
     Raises: EngineError for a time that is no positive number; InputError for no candidates or
     two of one name.
     Cost: about rounds × round_us for each candidate, its warm-up, and one graph capture.
@@ -164,12 +170,13 @@ def measure(
         raise InputError(f"candidates={names} must be one or more, each name once.")
     runners = [_Runner(candidate, timer, settings) for candidate in candidates]
     samples: list[list[float]] = [[] for _ in runners]
+    readings: list[list[object]] = [[] for _ in runners]
     for turn in range(settings.rounds):
         for which in turn_order(turn, len(runners)):
-            samples[which].append(runners[which].timed_round())
+            samples[which].append(runners[which].timed_round(observe, readings[which]))
     return [
-        Timing(runner.name, tuple(taken), runner.runs, runner.method())
-        for runner, taken in zip(runners, samples, strict=True)
+        Timing(runner.name, tuple(taken), runner.runs, runner.method(), tuple(seen))
+        for runner, taken, seen in zip(runners, samples, readings, strict=True)
     ]
 
 
@@ -240,10 +247,10 @@ class _Runner:
         self._lead_in_replays = math.ceil(self._settings.lead_in_us / replay_us)
         self.runs = nodes * self._replays
 
-    def timed_round(self) -> float:
+    def timed_round(self, observe: Callable[[], object] | None, seen: list[object]) -> float:
         """Microseconds a run in one interval, behind a lead-in of the same work."""
         self._work(-self._lead_in, 0, self._lead_in_replays)
-        return self._interval(self._round) / self.runs
+        return self._interval(self._round, observe, seen) / self.runs
 
     def _round(self) -> None:
         self._work(0, self.runs, self._replays)
@@ -259,10 +266,18 @@ class _Runner:
         for run in range(first, end):
             self._candidate.enqueue(run % self._settings.sets)
 
-    def _interval(self, work: Callable[[], None]) -> float:
+    def _interval(
+        self,
+        work: Callable[[], None],
+        observe: Callable[[], object] | None = None,
+        seen: list[object] | None = None,
+    ) -> float:
         start = self._timer.record()
         work()
         end = self._timer.record()
+        if observe is not None and seen is not None:
+            self._timer.wait(start)
+            seen.append(observe())
         self._timer.synchronize()
         elapsed_us = self._timer.elapsed_us(start, end)
         if not 0 < elapsed_us < math.inf:
@@ -297,21 +312,3 @@ def measure_noise(candidate: Candidate, timer: Timer, settings: Settings | None 
     again = Candidate(f"{candidate.name} again", candidate.enqueue, candidate.capturable)
     first, second = measure([candidate, again], timer, settings)
     return noise_floor(first, second)
-
-
-def sample_under_load(
-    candidate: Candidate, timer: Timer, sample: Callable[[], T], sets: int = 1
-) -> T:
-    """What `sample` (telemetry, say) returns while the candidate keeps the engine busy.
-
-    Raises: whatever `sample` raises.
-    """
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        reading = pool.submit(sample)
-        run = 0
-        while not reading.done():
-            for _ in range(8):
-                candidate.enqueue(run % sets)
-                run += 1
-            timer.synchronize()
-        return reading.result()

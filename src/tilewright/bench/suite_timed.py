@@ -20,6 +20,7 @@ from tilewright.bench.peers import found_peers
 from tilewright.bench.protocol import quantile
 from tilewright.bench.roofs import floor_us
 from tilewright.bench.survey import measure_roofs
+from tilewright.bench.telemetry import typical
 from tilewright.bench.user_kernel import CudaKernel
 from tilewright.errors import EngineError, InputError
 
@@ -121,7 +122,7 @@ def _row(blank: Row, problem: Problem, contest: Contest, result: Result, peers: 
         tflops=problem.flops / timing.us / 1e6,
         roof_share=None if blank.roof_us is None else blank.roof_us / timing.us,
         method=timing.method,
-        **(asdict(result.reading) if result.reading else {}),
+        **asdict(typical(timing.readings)),
     )
     if contest.rival is None:
         return row

@@ -5,7 +5,7 @@ Every figure comes from the protocol that measures the candidates and becomes a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ from tilewright.bench.protocol import (
     Timing,
     input_sets,
     measure,
-    sample_under_load,
 )
 from tilewright.bench.roofs import COPY, EMPTY, LIBRARY, MIB, RATE, READ, Roofs, from_lines
 from tilewright.build import Source, build
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tilewright.bench.peers import Peer
-    from tilewright.bench.telemetry import Telemetry
     from tilewright.dtypes import DType
     from tilewright.engines.base import Buffer, Engine
     from tilewright.engines.gpu import GpuEngine
@@ -176,6 +174,7 @@ class _Survey:
     def __init__(self, engine: GpuEngine, dtype: DType) -> None:
         self._engine = engine
         self._dtype = dtype
+        self._meter = telemetry.Meter(engine.uuid)
         self._taken = record.now()
         self._sms = engine.context.attribute("MULTIPROCESSOR_COUNT")
         limit = int(engine.free_bytes() * _MEMORY_SHARE)
@@ -191,31 +190,32 @@ class _Survey:
         self._to = engine.empty((held,), np.dtype(np.uint8))
 
     def lines(self) -> list[record.Measurement]:
-        # The matrix rate last, for it warms the GPU.
-        reading = self._read(Candidate("roof", self._memory("read", self._largest(), _SHAPES[0])))
-        lines = [self._empty(reading)]
-        lines += [self._moved("read", READ, mib, reading) for mib in self._sizes]
-        lines.append(self._moved("copy", COPY, self._largest(_COPY_MIB), reading))
-        return [*lines, self._rate()]
+        lines = [self._empty()]
+        lines += [self._moved("read", READ, mib) for mib in self._sizes]
+        lines.append(self._moved("copy", COPY, self._largest(_COPY_MIB)))
+        return [*lines, self._rate()]  # last, for it warms the GPU
+
+    def _timed(self, candidates: Sequence[Candidate], settings: Settings) -> list[Timing]:
+        return measure(candidates, self._engine, settings, self._meter.read)
 
     def _largest(self, limit: int = READ_MIB[-1]) -> int:
         return max(mib for mib in self._sizes if mib <= max(limit, min(self._sizes)))
 
-    def _empty(self, reading: Telemetry) -> record.Measurement:
+    def _empty(self) -> record.Measurement:
         launch = probe_launch(self._engine, "empty", 1, 32, ())
         candidate = Candidate(EMPTY, lambda run: self._engine.launch(launch))
-        (timing,) = measure([candidate], self._engine, _BRIEF)
+        (timing,) = self._timed([candidate], _BRIEF)
         how = "one block of 32 threads"
-        return self._line("empty", timing, (1, 1, 1), "no operands", how, reading)
+        return self._line("empty", timing, (1, 1, 1), "no operands", how)
 
-    def _moved(self, probe: str, name: str, mib: int, reading: Telemetry) -> record.Measurement:
+    def _moved(self, probe: str, name: str, mib: int) -> record.Measurement:
         sets = self._sizes[mib]
         candidates = [Candidate(str(it), self._memory(probe, mib, it)) for it in _SHAPES]
         settings = replace(_BRIEF, sets=sets)
-        timing = min(measure(candidates, self._engine, settings), key=lambda it: it.us)
+        timing = min(self._timed(candidates, settings), key=lambda it: it.us)
         how = f"best of {len(_SHAPES)} launch shapes: {timing.name}"
         named = replace(timing, name=f"{name} {mib} MiB")
-        return self._line(probe, named, (1, 1, 1), "random bytes", how, reading)
+        return self._line(probe, named, (1, 1, 1), "random bytes", how)
 
     def _memory(self, probe: str, mib: int, shape: Shape) -> Callable[[int], None]:
         blocks, size = shape.blocks_per_sm * self._sms, mib * MIB
@@ -235,27 +235,16 @@ class _Survey:
         out = engine.empty((blocks * MMA_THREADS,), np.dtype(np.float32))
         launch = mma_launch(engine, self._dtype, words, out, blocks, _MMA_STEPS)
         candidate = Candidate(RATE, lambda run: engine.launch(launch))
-        (timing,) = measure([candidate], engine, _LONG)
-        reading = self._read(candidate)
+        (timing,) = self._timed([candidate], _LONG)
         m, n, k = MMA
         mnk = (m, n, mma_flops(blocks, _MMA_STEPS) // (2 * m * n))
         how = f"mma.sync m{m}n{n}k{k} from registers; k counts all instructions of one run"
-        return self._line("mma", timing, mnk, "normal(0, 1)", how, reading)
-
-    def _read(self, candidate: Candidate) -> Telemetry:
-        return sample_under_load(
-            candidate, self._engine, lambda: telemetry.sample(self._engine.uuid)
-        )
+        return self._line("mma", timing, mnk, "normal(0, 1)", how)
 
     def _line(
-        self,
-        probe: str,
-        timing: Timing,
-        mnk: tuple[int, int, int],
-        inputs: str,
-        how: str,
-        reading: Telemetry,
+        self, probe: str, timing: Timing, mnk: tuple[int, int, int], inputs: str, how: str
     ) -> record.Measurement:
+        reading = telemetry.typical(timing.readings)
         note = f"; {_NO_SHAPE}" if mnk == (1, 1, 1) else ""
         return record.Measurement(
             taken=self._taken,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 from collections.abc import Callable, Sequence
+from itertools import count
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.bench.peers import Bound, named, stored_shapes
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.engines.gpu import GpuEngine
 
 _TORCH_TYPES = {"fp16": "float16", "bf16": "bfloat16"}
-_MOST_SHAPES = 4096
+_COUNT = count()
 
 
 class TorchPeer:
@@ -125,20 +128,24 @@ def inductor_triton(engine: GpuEngine) -> FunctionPeer:
 
 
 def _inductor(engine: GpuEngine, name: str, backends: str) -> FunctionPeer:
-    options = {"max_autotune": True, "max_autotune_gemm_backends": backends}
-
     def make(torch: Any) -> Callable[..., Any]:
-        # Without the patch Dynamo gives up after eight shapes and runs eagerly.
-        dynamo = importlib.import_module("torch._dynamo")
-        dynamo.config.recompile_limit = max(dynamo.config.recompile_limit, _MOST_SHAPES)
-
-        def mm(a: Any, b: Any) -> Any:
-            return torch.mm(a, b)
-
-        compiled: Callable[..., Any] = torch.compile(mm, dynamic=False, options=options)
+        config: Any = importlib.import_module("torch._inductor.config")
+        logging.getLogger("torch._inductor.select_algorithm").setLevel(logging.CRITICAL)
+        quiet = {"autotune_num_choices_displayed": 0, "max_autotune_report_choices_stats": False}
+        options = {"max_autotune": True, "max_autotune_gemm_backends": backends}
+        options |= {word: value for word, value in quiet.items() if hasattr(config, word)}
+        # Dynamo keeps what it compiled with the code object, and gives up on one after eight
+        # shapes: a fresh one for every problem and every peer.
+        fresh = _product.__code__.replace(co_name=f"{name}_{next(_COUNT)}")
+        function = FunctionType(fresh, {})
+        compiled: Callable[..., Any] = torch.compile(function, dynamic=False, options=options)
         return compiled
 
     return FunctionPeer(engine, name, make, f"TorchInductor max-autotune over {backends}")
+
+
+def _product(a: Any, b: Any) -> Any:
+    return a @ b
 
 
 class OurTorch:

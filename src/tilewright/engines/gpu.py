@@ -243,6 +243,11 @@ class GpuEngine:
         self.call("cuEventSynchronize", end.handle)
         return float(self.call("cuEventElapsedTime", start.handle, end.handle)) * 1e3
 
+    def wait(self, mark: GpuEvent) -> None:
+        """Waits until the work reaches this mark."""
+        self.context.enter()
+        self.call("cuEventSynchronize", mark.handle)
+
     def synchronize(self) -> None:
         """Waits for all work so far. Raises: EngineError when a kernel faulted."""
         self.context.enter()
