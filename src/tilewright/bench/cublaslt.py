@@ -41,6 +41,8 @@ _NOT_SUPPORTED = 15  # CUBLAS_STATUS_NOT_SUPPORTED
 _CUDA_R_32F = 0
 _DESC_TRANSA, _DESC_TRANSB = 3, 4
 _PREF_MAX_WORKSPACE_BYTES = 1
+_PREF_REDUCTION_SCHEME_MASK = 3
+_REDUCE_IN_FP32 = 2  # CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
 _PREF_MIN_ALIGNMENT = (5, 6, 7, 8)  # of A, B, C and D
 _LARGEST_ALIGNMENT = 256  # bytes; the preference's own default
 
@@ -222,7 +224,10 @@ class _Plan:
         )
         wanted = [(_PREF_MAX_WORKSPACE_BYTES, ctypes.c_uint64(WORKSPACE_BYTES))]
         both = (*aligned, aligned[-1])  # C and D are one matrix
-        for attribute, value in zip(_PREF_MIN_ALIGNMENT, both, strict=True):
+        # Split-K that adds up parts in bf16 errs more than one rounding: it would not be a rival.
+        words = [(_PREF_REDUCTION_SCHEME_MASK, _REDUCE_IN_FP32)]
+        words += zip(_PREF_MIN_ALIGNMENT, both, strict=True)
+        for attribute, value in words:
             wanted.append((attribute, ctypes.c_uint32(value)))  # type: ignore[arg-type]
         for attribute, word in wanted:
             library.set("cublasLtMatmulPreference", preference, attribute, word)
