@@ -23,7 +23,7 @@ FILES = sorted((ROOT / "measurements").rglob("*.jsonl"))
 def test_every_line_is_valid_and_right(path: Path) -> None:
     lines = load(path)
     assert lines
-    assert all(line.correct for line in lines)
+    assert all(line.correct or line.is_roof for line in lines)
 
 
 def newest(name: str) -> Measurement:

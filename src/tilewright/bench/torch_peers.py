@@ -137,7 +137,7 @@ def _inductor(engine: GpuEngine, name: str, backends: str) -> FunctionPeer:
         # Dynamo keeps what it compiled with the code object, and gives up on one after eight
         # shapes: a fresh one for every problem and every peer.
         fresh = _product.__code__.replace(co_name=f"{name}_{next(_COUNT)}")
-        function = FunctionType(fresh, {})
+        function = FunctionType(fresh, _product.__globals__)
         compiled: Callable[..., Any] = torch.compile(function, dynamic=False, options=options)
         return compiled
 
