@@ -67,6 +67,20 @@ def test_times_do_not_count() -> None:
     assert only(OLD, later(us=200.0, us_samples=(200.0,))).status == "ok"
 
 
+def test_the_noise_is_that_of_the_rounds_of_the_side_that_has_more() -> None:
+    still = later(us_samples=(2.0, 2.0, 2.0))
+    ratios = sorted((4.0 / 1.9, 2.0, 4.0 / 2.5))
+    p20, p80 = ratios[0] * 0.6 + ratios[1] * 0.4, ratios[1] * 0.4 + ratios[2] * 0.6
+    assert only(OLD, still).noise == pytest.approx((p80 - p20) / 2 / 2.0)
+    assert only(replace(OLD, us_samples=(2.0,) * 3), still).noise is None
+    assert only(replace(OLD, us_samples=(2.0,)), still).noise is None
+
+
+def test_roofs_are_not_compared() -> None:
+    roof = later(name="roof: copy 224 MiB")
+    assert [row.name for row in compare([OLD, roof], [later(), roof]).rows] == ["hgemm_bcf"]
+
+
 @pytest.mark.parametrize(("ratio", "status"), [(0.5, "ok"), (0.499, "slower"), (0.501, "faster")])
 def test_one_is_the_strictest_limit(ratio: float, status: str) -> None:
     assert only(OLD, later(ratio=ratio), 1.0).status == status

@@ -135,6 +135,24 @@ def test_what_speaks_against_a_line(values: dict[str, Any], sentence: str) -> No
     assert said(**values) == sentence
 
 
+def test_a_clock_above_the_stated_boost_raises_the_limit_a_little() -> None:
+    fast: dict[str, Any] = {**ALONE, "m": 4096, "n": 4096, "k": 4096}  # the A100 boosts to 1410 MHz
+    us = 2 * 4096**3 / 400e6
+    fast |= {"us": us, "us_samples": (us,)}
+    assert said(**fast, sm_mhz=1900) == ""
+    assert "says 312" in said(**fast, sm_mhz=1400)
+    assert "says 312" in said(**fast, sm_mhz=None)
+    us /= 1.1
+    fast |= {"us": us, "us_samples": (us,)}
+    assert "says 406 at 1833 MHz" in said(**fast, sm_mhz=3000)
+
+
+def test_roofs_need_no_product(tmp_path: Path) -> None:
+    roof: dict[str, Any] = {**ALONE, "name": "roof: copy 224 MiB", "m": 1, "n": 1, "k": 1}
+    assert said(**roof, correct=None, rel_error=None) == ""
+    assert "not checked" in said(correct=None)
+
+
 def test_an_impossible_rival_is_refused_too() -> None:
     fast: dict[str, Any] = {"m": 2560, "n": 3840, "us": 200.0, "us_samples": (200.0,)}
     fast |= {"rival_us": 2.0, "rival_us_samples": (2.0,), "ratio": 0.01}

@@ -204,8 +204,16 @@ def test_a_picture_says_what_it_shows_and_of_which_points() -> None:
     assert chart.digest.encode() in draw(chart, ".png")
 
 
-def test_the_ladder_in_the_docs_shows_the_measurements() -> None:
-    chart = gather(load(ROOT / "measurements"), "ladder")
-    renew = "renew it: tilewright plot measurements --kind ladder --out docs/ladder.svg"
-    found = metadata((ROOT / "docs" / "ladder.svg").read_bytes())
-    assert found == (chart.alt, describe(chart)), f"docs/ladder.svg is stale; {renew}"
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ("measurements", "ladder"),
+        ("measurements/suites/h200-bf16.jsonl", "ratio"),
+        ("measurements/suites/h200-bf16.jsonl", "roofline"),
+    ],
+)
+def test_the_pictures_in_the_docs_show_the_measurements(lines: str, kind: str) -> None:
+    chart = gather(load(ROOT / lines), kind)
+    renew = f"renew it: tilewright plot {lines} --kind {kind} --out docs/{kind}.svg"
+    found = metadata((ROOT / "docs" / f"{kind}.svg").read_bytes())
+    assert found == (chart.alt, describe(chart)), f"docs/{kind}.svg is stale; {renew}"

@@ -40,6 +40,7 @@ def test_documents(
     assert document["schema"] == "tilewright.compare/1"
     (row,) = document["rows"]
     assert row.pop("change") == pytest.approx(factor)
+    assert 0 < row.pop("noise") < 0.1
     assert row.pop("new_ratio") == pytest.approx(LINE.ratio * factor)
     assert row == {
         "name": "hgemm_bcf", "gpu": "NVIDIA H200", "dtype": "bf16", "layout": "nn", "m": 4096,

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tilewright.bench.protocol import quantile
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ Key = tuple[str, str, str, int, int, int, str]  # gpu, dtype, layout, m, n, k, n
 class Row:
     """One kernel at one shape. `change` = new ratio ÷ old ratio, so above 1 is faster.
 
+    `noise` is how far the rounds of either side lie apart, as a part of the ratio: half of p20 to
+    p80, of the side where it is larger. A change below it may be none.
     `status` is "ok", "slower", "faster", "wrong" (the new result is), "only old", "only new" or
     "other rival"; `reason` a sentence that says more, or None.
     """
@@ -41,6 +44,7 @@ class Row:
     old_ratio: float | None
     new_ratio: float | None
     change: float | None
+    noise: float | None
     status: str
     reason: str | None
 
@@ -130,9 +134,19 @@ def _row(old: Measurement | None, new: Measurement | None, fail_below: float) ->
         old_ratio=old.ratio if old else None,
         new_ratio=new.ratio if new else None,
         change=change,
+        noise=max((_spread(line) for line in (old, new) if line), default=0) or None,
         status=status or "other rival",
         reason=reason,
     )
+
+
+def _spread(line: Measurement) -> float:
+    """Half the distance of p20 and p80 of the rounds' ratios ÷ their median; 0 without rounds."""
+    theirs = line.rival_us_samples or ()
+    if len(theirs) != len(line.us_samples):
+        return 0.0
+    ratios = [rival / own for own, rival in zip(line.us_samples, theirs, strict=True)]
+    return (quantile(ratios, 0.8) - quantile(ratios, 0.2)) / 2 / quantile(ratios, 0.5)
 
 
 def _verdict(old: Measurement | None, new: Measurement | None) -> tuple[str | None, str | None]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
 
 _RELATIVE = 1e-6  # how far a figure may lie from what its samples give
+_MOST_BEYOND_BOOST = 1.3  # a chip clocks higher than the stated boost, but not by more
 _ROUNDOFFS = 4  # a result is rounded once; its error lies well below so many unit roundoffs
 
 
@@ -144,18 +145,23 @@ def _result(line: Measurement) -> Iterator[str]:
 
 
 def _speed(line: Measurement) -> Iterator[str]:
-    """No kernel does more than the datasheet's Tensor Core rate; other GPUs are not known."""
+    """No kernel does more than the datasheet's Tensor Core rate at the clock it ran at.
+
+    Other GPUs are not known.
+    """
     gpu = gpu_reported(line.gpu)
     if gpu is None:
         return
     rates = [(line.name, line.tflops)]
     if line.rival is not None and line.rival_us is not None and line.rival_us > 0:
         rates.append((line.rival, line.tflops * line.us / line.rival_us))
+    beyond = min(max((line.sm_mhz or 0) / gpu.boost_mhz, 1), _MOST_BEYOND_BOOST)
     for name, tflops in dict(rates).items():
-        if tflops > gpu.tensor_tflops:
+        if tflops > gpu.tensor_tflops * beyond:
+            clock = f" at {gpu.boost_mhz * beyond:.0f} MHz" if beyond > 1 else ""
             yield (
                 f"{tflops:,.0f} TFLOP/s of {name} are impossible: the datasheet of {gpu.title} "
-                f"says {gpu.tensor_tflops:g}."
+                f"says {gpu.tensor_tflops * beyond:.0f}{clock}."
             )
 
 

@@ -77,8 +77,8 @@ def _table(rows: list[Row]) -> Table:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
-    for heading in ("kernel", "shape", "÷", "old", "new", "change", "status"):
-        number = heading in ("old", "new", "change")
+    for heading in ("kernel", "shape", "÷", "old", "new", "change", "noise", "status"):
+        number = heading in ("old", "new", "change", "noise")
         fold = heading in ("kernel", "÷")  # long names go on in a second line
         justify, overflow = ("right" if number else "left"), ("fold" if fold else "ellipsis")
         table.add_column(heading, justify=justify, overflow=overflow, no_wrap=not fold)  # type: ignore[arg-type]
@@ -89,6 +89,7 @@ def _table(rows: list[Row]) -> Table:
             f"{row.m}×{row.n}×{row.k} {row.layout}",
             Text(row.rival or "–"),
             *("–" if figure is None else f"{figure:.3f}" for figure in figures),
+            "–" if row.noise is None else f"±{row.noise:.1%}",
             Text(row.status, style=_STYLES.get(row.status, "yellow")),
         )
     return table
