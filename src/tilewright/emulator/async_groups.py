@@ -25,9 +25,11 @@ class AsyncGroups:
         self._copies: list[_Copy] = []
         self._open = np.zeros((1, 1, 1), np.int64)  # the group that new copies join
 
-    def issue(self, into: Access, values: Array) -> None:
+    def issue(self, shared: SharedMemory, into: Access, values: Array) -> None:
         """Starts a copy whose source has been read."""
         self._copies.append(_Copy(into, values, self._open, into.active))
+        if shared.hazards is not None:
+            shared.hazards.copy_starts(into)
 
     def commit(self, mask: Mask) -> None:
         self._open = self._open + (1 if mask is None else mask.astype(np.int64))
@@ -44,18 +46,24 @@ class AsyncGroups:
             if copy.pending is not None:
                 due = due & copy.pending
             if due.all():
-                shared.store(Access(copy.into.address, None, copy.into.width), copy.values)
+                _land(shared, copy, copy.into)
             elif due.any():
-                self._land(shared, copy, due, left)
+                self._land_part(shared, copy, due, left)
             else:
                 left.append(copy)
         self._copies = left
 
-    def _land(self, shared: SharedMemory, copy: _Copy, due: Array, left: list[_Copy]) -> None:
+    def _land_part(self, shared: SharedMemory, copy: _Copy, due: Array, left: list[_Copy]) -> None:
         address = copy.into.address
         on = np.broadcast_to(due, (max(due.shape[0], address.shape[0]), *address.shape[1:]))
-        shared.store(Access(address, on, copy.into.width), copy.values)
+        _land(shared, copy, Access(address, on, copy.into.width, copy.into.at))
         before = np.ones((1, 1, 1), bool) if copy.pending is None else copy.pending
         rest = before & ~due
         if rest.any():
             left.append(_Copy(copy.into, copy.values, copy.group, rest))
+
+
+def _land(shared: SharedMemory, copy: _Copy, access: Access) -> None:
+    if shared.hazards is not None:
+        shared.hazards.copy_lands(access)
+    shared.store(access, copy.values)

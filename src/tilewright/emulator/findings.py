@@ -76,6 +76,37 @@ class Findings:
             memory.owner_name(where) if memory is not None else None,
         )
 
+    def at_lane(
+        self,
+        kind: str,
+        at: int,
+        what: str,
+        lane: tuple[int, int, int],
+        address: int,
+        array: str | None,
+        other_line: int | None,
+        count: int,
+    ) -> None:
+        """Reports `count` lanes or cells, the first in (block of the chunk, warp, lane)."""
+        key = (kind, at)
+        if key in self._first:
+            self._more[key] += count
+            return
+        instruction = self._instructions[at]
+        self._more[key] = count - 1
+        self._first[key] = Finding(
+            kind,
+            f"{instruction.mnemonic} {what}",
+            instruction.place.file,
+            instruction.place.line,
+            self.first_block + lane[0],
+            lane[1],
+            lane[2],
+            address,
+            array,
+            other_line,
+        )
+
     def add(self, finding: Finding, at: int) -> None:
         """Reports a fault that is not about the lanes of an access."""
         self._first.setdefault((finding.kind, at), finding)

@@ -19,11 +19,17 @@ from tilewright.emulator.async_groups import AsyncGroups
 from tilewright.emulator.compiler import BasicBlock, Program
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.findings import Finding, Findings
+from tilewright.emulator.ir import Instruction
 from tilewright.emulator.fragments import Fragments
+from tilewright.emulator.hazards import ArrayShadows, Hazards
+from tilewright.emulator.local import LocalMemory
 from tilewright.emulator.memory import GlobalMemory, SharedMemory
+from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.specials import special
 from tilewright.launch import Dim3
 
+MOST_STEPS = 2_000_000  # basic blocks of a chunk; a loop that needs more is endless here
+MOST_POLLS = 2048  # of a chunk in a row, before other blocks get their turn
 PARAM_TAIL = 16  # poison behind the parameters, as wide as the widest load
 
 
@@ -58,18 +64,30 @@ class Trace:
     counters: Counters = field(default_factory=Counters)
     issues: Counter[int] = field(default_factory=Counter)  # basic block → warps that ran it
     completed: bool = True
+    arrays: ArrayShadows | None = None  # None: nothing is watched
+    printed: list[str] = field(default_factory=list)
 
 
 class Machine:
     """One chunk: blocks `ids` (linear block ids, ascending) of the launch."""
 
-    def __init__(self, program: Program, shape: Shape, ids: Array, trace: Trace) -> None:
-        self.program, self.shape, self.trace = program, shape, trace
+    def __init__(
+        self,
+        program: Program,
+        shape: Shape,
+        ids: Array,
+        trace: Trace,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self.program, self.shape, self.trace, self.ids = program, shape, trace, ids
+        self.schedule = schedule or Lockstep()
         self.blocks, self.warps = len(ids), shape.warps
         self.full = (self.blocks, self.warps, LANES)
-        self.shared = SharedMemory(
-            self.blocks, self.warps, program.static_shared_bytes + shape.shared_bytes
-        )
+        shared_bytes = program.static_shared_bytes + shape.shared_bytes
+        self.hazards = self._hazards(shared_bytes)
+        self.shared = SharedMemory(self.blocks, self.warps, shared_bytes, self.hazards)
+        self.local = LocalMemory(self.full, program.local_bytes)
+        self.steps = self.polls = 0
         self.memory, self.findings, self.counters = trace.memory, trace.findings, trace.counters
         self.params = np.frombuffer(shape.params + bytes([POISON]) * PARAM_TAIL, np.uint8)
         self.copies = AsyncGroups()
@@ -80,6 +98,18 @@ class Machine:
         self.exited = self.nobody
         self.ready: dict[int, Array] = {}  # basic block → lanes that are about to run it
         self.parked: dict[int, Array] = {}  # barrier block → lanes that wait in it
+
+    def _hazards(self, shared_bytes: int) -> Hazards | None:
+        if self.trace.arrays is None:
+            return None
+        return Hazards(
+            self.blocks,
+            self.warps,
+            shared_bytes,
+            self.program.kernel.instructions,
+            self.trace.findings,
+            self.trace.arrays,
+        )
 
     def _registers(self, ids: Array) -> list[Array]:
         program = self.program
@@ -99,18 +129,48 @@ class Machine:
 
     # --- scheduling ---------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Runs the chunk to its end, or to the deadlock that it reports."""
+    def start(self) -> None:
+        """Puts all threads at the kernel's first instruction."""
         lanes = np.arange(self.warps * LANES).reshape(1, self.warps, LANES)
         exists = np.broadcast_to(lanes < self.shape.threads, self.full)
         self.exited = ~exists
         self.ready[0] = self.everyone if exists.all() else exists
+
+    def run(self) -> bool:
+        """Runs the chunk to its end, or to the fault that it reports: True.
+
+        False when its lanes do nothing but poll memory: other blocks must run first.
+        """
+        self.memory.hazards = self.hazards
+        self.findings.first_block = int(self.ids[0])
+        self.polls = 0
+        polling = self.program.polling
+        number = -1
         with np.errstate(all="ignore"):
             while self.ready:
-                number = min(self.ready)
-                self._run_block(number, self.ready.pop(number))
+                number, lanes = self.schedule.take(self.ready, number in polling)
+                self._run_block(number, lanes)
+                self.steps += 1
+                if number in polling:
+                    self.polls += 1
+                    if self.polls > MOST_POLLS:
+                        return False
+                if self.steps > MOST_STEPS:
+                    self.stuck(f"{MOST_STEPS:,} steps did not end it")
         if self.parked:
             self._deadlock()
+        return True
+
+    def stuck(self, why: str) -> None:
+        """Reports an endless loop, and gives the chunk up."""
+        self.trace.completed = False
+        number = min(self.ready)
+        block, warp, lane = (int(i) for i in np.argwhere(self.ready[number])[0])
+        at = min(self.program.blocks[min(number, len(self.program.blocks) - 1)].first,
+                 len(self.program.kernel.instructions) - 1)  # fmt: skip
+        self._fault("endless-loop", at, why, block, warp, lane)
+        self.ready.clear()
+        self.parked.clear()
 
     def _run_block(self, number: int, lanes: Array) -> None:
         if number == len(self.program.blocks):  # fell off the end
@@ -185,8 +245,34 @@ class Machine:
         for numbers in meetings.values():
             complete = self._complete(numbers)
             if complete.any():
+                if self.hazards is not None:
+                    self._order(numbers, complete)
                 for number in numbers:
                     self._leave(number, complete)
+
+    def _order(self, numbers: list[int], complete: Array) -> None:
+        """The barrier orders the warps that wait in it, and shows lanes that it divides."""
+        assert self.hazards is not None
+        waiting = [self.parked[number] for number in numbers]
+        together: Array = np.logical_or.reduce(waiting)
+        warps = together.any(-1) | self.exited.all(-1)
+        if len(numbers) > 1:
+            split = sum(lanes.any(-1).astype(np.int8) for lanes in waiting) > 1
+            split = split & complete[:, None]
+            if split.any():
+                block, warp = (int(i) for i in np.argwhere(split)[0])
+                number = max(n for n in numbers if self.parked[n][block, warp].any())
+                lane = int(np.flatnonzero(self.parked[number][block, warp])[0])
+                lines = sorted({self._end(n).place.line for n in numbers})
+                what = f"lanes of one warp wait at the barriers of lines {_and(lines)} at once"
+                at = self.program.blocks[number].last - 1
+                self._fault("divergent-barrier", at, what, block, warp, lane)
+        self.hazards.clocks.meet(complete, warps)
+
+    def _end(self, number: int) -> Instruction:
+        end = self.program.blocks[number].end
+        assert end is not None  # barriers and exits have one
+        return end
 
     def _leave(self, number: int, complete: Array) -> None:
         waiting = self.parked.pop(number)
@@ -237,17 +323,31 @@ class Machine:
             block, warp, lane = (int(i) for i in np.argwhere(lanes)[0])
             elsewhere = int((~lanes[block] & ~self.exited[block]).sum())
             waits = f"{int(lanes[block].sum())} lanes wait here for {elsewhere} that wait elsewhere"
-            self._fault("deadlock", number, waits, block, warp, lane)
+            at = self.program.blocks[number].last - 1
+            self._fault("deadlock", at, waits, block, warp, lane)
 
     def _trap(self, number: int, lanes: Array) -> None:
         self.trace.completed = False
         first = [int(i) for i in np.argwhere(lanes)[0]]
-        self._fault("trap", number, "the kernel executed a trap", *first)
+        at = self.program.blocks[number].last - 1
+        self._fault("trap", at, "the kernel executed a trap", *first)
 
-    def _fault(self, kind: str, number: int, what: str, block: int, warp: int, lane: int) -> None:
-        end = self.program.blocks[number].end
-        assert end is not None
+    def fault(self, kind: str, at: int, what: str, lanes: Array) -> None:
+        """Reports a fault of the first of these lanes [b, W, 32] at an instruction."""
+        where = np.argwhere(np.broadcast_to(lanes, self.full))
+        if len(where):
+            self._fault(kind, at, what, *(int(i) for i in where[0]))
+
+    def _fault(self, kind: str, at: int, what: str, block: int, warp: int, lane: int) -> None:
+        instruction = self.program.kernel.instructions[at]
         block += self.findings.first_block
-        message = f"{kind} at {end.text!r}: {what} (block {block}, warp {warp}, lane {lane})"
-        finding = Finding(kind, message, end.place.file, end.place.line, block, warp, lane)
-        self.findings.add(finding, self.program.blocks[number].last - 1)
+        message = (
+            f"{kind} at {instruction.text!r}: {what} (block {block}, warp {warp}, lane {lane})"
+        )
+        place = instruction.place
+        finding = Finding(kind, message, place.file, place.line, block, warp, lane)
+        self.findings.add(finding, at)
+
+
+def _and(lines: list[int]) -> str:
+    return " and ".join(map(str, lines))

@@ -1,8 +1,7 @@
 """The memories of a launch: bounds and alignment, gathers and scatters, counts.
 
 Every access goes through `SharedMemory.access` or `GlobalMemory.access`, which return what is
-left of it after the checks. That is the one place where shadow state (who wrote a word last, was
-it ever written) belongs.
+left of it after the checks. Loads and stores tell the chunk's hazards of it, where these watch.
 """
 
 from __future__ import annotations
@@ -16,32 +15,43 @@ from tilewright.emulator.arrays import BY_WIDTH, LANES, POISON, Array, Mask, joi
 
 if TYPE_CHECKING:
     from tilewright.emulator.findings import Findings
+    from tilewright.emulator.hazards import Hazards
     from tilewright.emulator.ir import Variable
+    from tilewright.emulator.shadow import Cells
 
 GLOBAL_BASE = 0x7F00_0000_0000
 _SPACING = 1 << 36  # between allocations: an overrun never reaches a neighbour
 _KEEP = 4096  # address patterns of shared memory found good; a kernel repeats a few dozen
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Access:
-    """An access after its checks: byte addresses [b, W, lanes] and the lanes that go on."""
+    """An access after its checks: byte addresses [b, W, lanes] and the lanes that go on.
+
+    `at` is the instruction, `cells` what its shadow is found by, kept for the next time.
+    """
 
     address: Array
     active: Mask
     width: int
+    at: int
+    cells: Cells | None = None
+    cells_rows: tuple[int, int] = (0, 0)
 
 
 class SharedMemory:
     """Shared memory of the blocks of a chunk, poisoned at the start."""
 
-    def __init__(self, blocks: int, warps: int, nbytes: int) -> None:
+    def __init__(
+        self, blocks: int, warps: int, nbytes: int, hazards: Hazards | None = None
+    ) -> None:
         self.blocks, self.warps, self.nbytes = blocks, warps, nbytes
+        self.hazards = hazards
         padded = max(16, -(-nbytes // 16) * 16)
         self.bytes = np.full((blocks, padded), POISON, np.uint8)
         self.by_width = {width: self.bytes.view(dtype) for width, dtype in BY_WIDTH.items()}
         self._starts = {w: np.arange(blocks)[:, None, None] * (padded // w) for w in BY_WIDTH}
-        self._checked: dict[tuple[int, int, bytes], Access] = {}
+        self._checked: dict[tuple[int, int, int, bytes], Access] = {}
 
     def access(
         self, findings: Findings, at: int, address: Array, mask: Mask, width: int, lanes: int
@@ -55,14 +65,14 @@ class SharedMemory:
         mask = None if mask is None else mask[..., :lanes]
         key = None
         if mask is None and address.shape[0] == 1:
-            key = (width, lanes, address.tobytes())
+            key = (at, width, lanes, address.tobytes())
             if (known := self._checked.get(key)) is not None:
                 return known
         outside = (address < 0) | (address > self.nbytes - width)
         misaligned = (address & (width - 1)) != 0
-        access = Access(address, mask, width)
+        access = Access(address, mask, width, at)
         if outside.any() or misaligned.any():
-            return _drop(findings, at, access, outside, misaligned, self.blocks)
+            return _drop(findings, access, outside, misaligned, self.blocks)
         if key is not None:
             if len(self._checked) >= _KEEP:
                 self._checked.clear()
@@ -71,6 +81,12 @@ class SharedMemory:
 
     def load(self, access: Access) -> Array:
         """[blocks, W, lanes] elements of the access's width; poison in lanes that are off."""
+        if self.hazards is not None:
+            self.hazards.shared_read(access)
+        return self.gather(access)
+
+    def gather(self, access: Access) -> Array:
+        """What `load` gives, for the emulator's own use: no access of the kernel."""
         memory = self.by_width[access.width]
         index = access.address // access.width
         if access.active is not None:
@@ -82,6 +98,19 @@ class SharedMemory:
         return _poisoned(values, access.active)
 
     def store(self, access: Access, values: Array) -> None:
+        """Of lanes that store to one place, the last one wins."""
+        if self.hazards is not None:
+            self.hazards.shared_write(access)
+        self._scatter(access, values)
+        if self.hazards is not None and self.hazards.overlapping(access):
+            stored = self.gather(access)
+            lost = stored != np.broadcast_to(values, stored.shape)
+            if access.active is not None:
+                lost = lost & access.active
+            if lost.any():
+                self.hazards.overlap(access, lost)
+
+    def _scatter(self, access: Access, values: Array) -> None:
         memory = self.by_width[access.width]
         index = access.address // access.width
         values = np.broadcast_to(values, (self.blocks, *index.shape[1:]))
@@ -104,6 +133,8 @@ class Allocation:
     base: int
     array: Array
     name: str
+    number: int
+    unset: bool = False  # its elements count as never written until the kernel writes them
     nbytes: int = field(init=False)
     by_width: dict[int, Array] = field(init=False)
 
@@ -120,15 +151,21 @@ class GlobalMemory:
 
     def __init__(self) -> None:
         self.allocations: list[Allocation] = []
+        self.hazards: Hazards | None = None  # of the chunk that runs
+        self.stores = 0  # so far, by which waiting blocks see that something happens
         self._variables: dict[int, tuple[Variable, int]] = {}  # by identity: names repeat
 
-    def allocate(self, array: Array, name: str = "") -> int:
-        """The address of a C-contiguous array, 256-byte aligned; the same array has one address."""
+    def allocate(self, array: Array, name: str = "", unset: bool = False) -> int:
+        """The address of a C-contiguous array, 256-byte aligned; the same array has one address.
+
+        `unset`: reading an element before the kernel wrote it is a fault.
+        """
         for known in self.allocations:
             if known.array is array:
                 return known.base
-        base = GLOBAL_BASE + len(self.allocations) * _SPACING
-        self.allocations.append(Allocation(base, array, name or f"array {len(self.allocations)}"))
+        number = len(self.allocations)
+        base = GLOBAL_BASE + number * _SPACING
+        self.allocations.append(Allocation(base, array, name or f"array {number}", number, unset))
         return base
 
     def variable(self, variable: Variable) -> int:
@@ -155,7 +192,7 @@ class GlobalMemory:
         `span` holds the bytes that each lane touches where they are fewer than the width.
         """
         address, mask = _shape(address, mask, full[0], full[1])
-        access = Access(address, mask, width)
+        access = Access(address, mask, width, at)
         if self._within_one(address, width) is not None and not (address & (width - 1)).any():
             return access
         outside = self._owner(address, width if span is None else span) < 0
@@ -164,17 +201,19 @@ class GlobalMemory:
         if not ((outside | misaligned) & on).any():
             return access
         if outside.shape != address.shape:  # a span may differ between blocks
-            access = Access(np.broadcast_to(address, outside.shape), mask, width)
-        return _drop(findings, at, access, outside, misaligned, full[0], self)
+            access = Access(np.broadcast_to(address, outside.shape), mask, width, at)
+        return _drop(findings, access, outside, misaligned, full[0], self)
 
     def load(self, access: Access) -> Array:
         """Elements [b, W, 32] of the access's width; poison in lanes that are off."""
         if (one := self._within_one(access.address, access.width)) is not None:
+            self._watch(one, access, access.active, write=False)
             index = (access.address - one.base) // access.width
             return _poisoned(one.by_width[access.width].take(index), access.active)
         poison = np.full(access.address.size * access.width, POISON, np.uint8)
         values: Array = poison.view(BY_WIDTH[access.width]).reshape(access.address.shape)
         for allocation, lanes in self._parts(access):
+            self._watch(allocation, access, lanes, write=False)
             index = (access.address[lanes] - allocation.base) // access.width
             values[lanes] = allocation.by_width[access.width][index]
         return values
@@ -187,21 +226,38 @@ class GlobalMemory:
             active = on if access.active is None else on & access.active
             shape = np.broadcast_shapes(access.address.shape, active.shape)
             address = np.broadcast_to(access.address + byte, shape)
-            part = self.load(Access(address, np.broadcast_to(active, shape), 1))
+            part = self.load(Access(address, np.broadcast_to(active, shape), 1, access.at))
             parts.append(np.where(on, part, np.uint8(0)))
         return join(parts, access.width)
 
     def store(self, access: Access, values: Array) -> None:
         shape = np.broadcast_shapes(access.address.shape, values.shape)
         values = np.broadcast_to(values, shape)
-        access = Access(np.broadcast_to(access.address, shape), access.active, access.width)
+        access = Access(
+            np.broadcast_to(access.address, shape), access.active, access.width, access.at
+        )
+        self.stores += 1
         one = self._within_one(access.address, access.width)
         if one is not None and access.active is None:
-            one.by_width[access.width][(access.address - one.base) // access.width] = values
+            self._put(one, access, None, access.address, values)
             return
         for allocation, lanes in self._parts(access):
-            index = (access.address[lanes] - allocation.base) // access.width
-            allocation.by_width[access.width][index] = values[lanes]
+            self._put(allocation, access, lanes, access.address[lanes], values[lanes])
+
+    def _put(
+        self, allocation: Allocation, access: Access, on: Mask, address: Array, values: Array
+    ) -> None:
+        """Of lanes that store to one place, the last one wins; the others are a finding."""
+        self._watch(allocation, access, on, write=True)
+        memory = allocation.by_width[access.width]
+        index = (address - allocation.base) // access.width
+        memory[index] = values
+        if self.hazards is not None and (lost := memory[index] != values).any():
+            self.hazards.overlap(access, lost if on is None else _at(on, lost), allocation.name)
+
+    def _watch(self, allocation: Allocation, access: Access, on: Mask, write: bool) -> None:
+        if self.hazards is not None:
+            self.hazards.array(allocation, access, on, write)
 
     def owner_name(self, address: int) -> str:
         """The array that an address belongs to, or lies behind."""
@@ -233,6 +289,13 @@ class GlobalMemory:
         return [(self.allocations[n], owner == n) for n in np.unique(owner).tolist() if n >= 0]
 
 
+def _at(on: Array, values: Array) -> Array:
+    """The values at their places in a mask."""
+    placed = np.zeros(on.shape, bool)
+    placed[on] = values
+    return placed
+
+
 def _blocks(mask: Mask) -> int:
     return 1 if mask is None else mask.shape[0]
 
@@ -248,7 +311,6 @@ def _shape(address: Array, mask: Mask, blocks: int, warps: int) -> tuple[Array, 
 
 def _drop(
     findings: Findings,
-    at: int,
     access: Access,
     outside: Array,
     misaligned: Array,
@@ -266,8 +328,8 @@ def _drop(
             misaligned & ~outside,
         ),
     ):
-        findings.lanes(kind, at, f"{what} {why}", access.address, bad & on, blocks, memory)
-    return Access(access.address, on & ~outside & ~misaligned, access.width)
+        findings.lanes(kind, access.at, f"{what} {why}", access.address, bad & on, blocks, memory)
+    return Access(access.address, on & ~outside & ~misaligned, access.width, access.at)
 
 
 def _poisoned(values: Array, active: Mask) -> Array:

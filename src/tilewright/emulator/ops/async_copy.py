@@ -41,7 +41,7 @@ def cp_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         else:
             found, values = _partly(machine, at, origin(regs), mask, width, used(regs))
         _count(machine, at, price, width, inside, found)
-        machine.copies.issue(inside, values)
+        machine.copies.issue(machine.shared, inside, values)
 
     return step
 

@@ -1,0 +1,87 @@
+"""What happened before what in a chunk of blocks: the order that barriers give to warps.
+
+Each warp counts periods; a barrier ends the period of every warp that passes it. `seen[w, v]`
+says which periods of warp v lie before the present one of warp w: those below it. Between the
+lanes of one warp only __syncwarp makes an order: it ends a turn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.emulator.arrays import Array, Mask
+
+MANY = 63  # in a record instead of a warp or a lane: several of them
+
+
+class Clocks:
+    """Periods [b, W] and what is known of them [b, W, W]; b stays 1 while all blocks are alike."""
+
+    def __init__(self, blocks: int, warps: int) -> None:
+        self.blocks, self.warps = blocks, warps
+        self.period = np.zeros((1, warps), np.int64)
+        self.turn = np.zeros((1, warps), np.int64)
+        self.seen = np.zeros((1, warps, warps), np.int64)
+        self.even = True  # every warp has seen all periods but the present one, the same for all
+
+    def meet(self, complete: Array, waiting: Array) -> None:
+        """The warps [B, W] that wait pass a barrier together, in the blocks [B] that are complete.
+
+        Warps that have exited need not wait: they hold the others up no longer.
+        """
+        if self.even and complete.all() and waiting.all():
+            self.period += 1
+            self.turn[:] = 0
+            self.seen[:] = self.period[:, None, :]
+            return
+        self._expand()
+        self.even = False
+        on = waiting & complete[:, None]
+        known = np.where(on[:, :, None], self.seen, -1).max(1)
+        known = np.where(on, self.period + 1, known)
+        self.period += on
+        self.turn[on] = 0
+        joined = np.maximum(self.seen, known[:, None, :])
+        self.seen = np.where(on[:, :, None], joined, self.seen)
+
+    def sync_warps(self, mask: Mask) -> None:
+        """__syncwarp in the warps that have an active lane."""
+        if mask is None:
+            self.turn += 1
+            return
+        warps = mask.any(-1)
+        if self.turn.shape[0] != warps.shape[0]:
+            self._expand()
+        self.turn += warps
+
+    def fence(self, mask: Mask) -> None:
+        """A fence ends the period of its warp, so that a release can say what lies before it."""
+        self._expand()
+        self.even = False
+        self.period += 1 if mask is None else np.broadcast_to(mask.any(-1), self.period.shape)
+
+    def before(self, block: Array, warp: Array, who: Array, period: Array) -> Array:
+        """Whether periods of warps `who` of the same block lie before now in `warp`.
+
+        `block` counts within the chunk. Of MANY the least known warp decides.
+        """
+        row = block if self.period.shape[0] > 1 else np.zeros_like(block)
+        one = np.minimum(who, self.warps - 1)
+        known = self.seen[row, warp, one]
+        if (who == MANY).any():
+            least = self.seen[row, warp].min(-1)
+            known = np.where(who == MANY, least, known)
+        earlier: Array = period < known
+        return earlier
+
+    def now(self, block: Array, warp: Array) -> tuple[Array, Array]:
+        """Period and turn of each of these warps."""
+        row = block if self.period.shape[0] > 1 else np.zeros_like(block)
+        turn_row = block if self.turn.shape[0] > 1 else np.zeros_like(block)
+        return self.period[row, warp], self.turn[turn_row, warp]
+
+    def _expand(self) -> None:
+        for name in ("period", "turn", "seen"):
+            one = getattr(self, name)
+            if one.shape[0] != self.blocks:
+                setattr(self, name, np.repeat(one, self.blocks, 0))

@@ -1,0 +1,115 @@
+"""Shadow of the caller's arrays: races between warps and blocks, unwritten and unset cells.
+
+Blocks are ordered only by what they tell each other: a fence, then an atomic or a strong store at
+an address that the other block reads with an atomic or a strong load. One record is an int64:
+
+    period << 43 | block << 27 | strong << 26 | instruction << 12 | warp << 6 | lane
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tilewright.emulator.arrays import Array
+from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.shadow import NOBODY, Cells, Conflict
+
+_STRONG = 1 << 26
+_BLOCKS = 0xFFFF
+_MOST_INSTRUCTIONS = (1 << 14) - 1
+
+Known = dict[int, int]  # block → its periods below this lie before now
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What blocks know of each other, and what was told at which address."""
+
+    of_block: dict[int, Known] = field(default_factory=dict)
+    at_address: dict[int, Known] = field(default_factory=dict)
+
+    def release(self, block: int, period: int, address: int) -> None:
+        told = self.at_address.setdefault(address, {})
+        for other, below in {**self.of_block.get(block, {}), block: period}.items():
+            told[other] = max(told.get(other, 0), below)
+
+    def acquire(self, block: int, address: int) -> None:
+        if told := self.at_address.get(address):
+            known = self.of_block.setdefault(block, {})
+            for other, below in told.items():
+                known[other] = max(known.get(other, 0), below)
+
+
+class ArrayTable:
+    """Last write and last read of every cell of one array."""
+
+    def __init__(self, cells: int, knowledge: Knowledge) -> None:
+        self.knowledge = knowledge
+        self.written = np.full(cells, NOBODY, np.int64)
+        self.read = np.full(cells, NOBODY, np.int64)
+
+    def split(self, parts: int) -> None:
+        self.written = np.repeat(self.written, parts)
+        self.read = np.repeat(self.read, parts)
+
+    def on_read(self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int) -> Conflict | None:
+        record = _record(cells, at, strong, clocks, first)
+        found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
+        conflict = _conflict(found, self.written, cells, wrote=True)
+        old = self.read[cells.index]
+        others = (old != NOBODY) & ((old ^ record) >> 43 == 0) & ((old ^ record) & 0xFC0 != 0)
+        others |= (old != NOBODY) & ((old ^ record) >> 27 & _BLOCKS != 0)
+        self.read[cells.index] = record
+        several = others | (self.read[cells.index] & ~_STRONG != record & ~_STRONG)
+        if several.any():  # more than one thread of the grid reads this cell
+            self.read[cells.index[several]] |= MANY << 6
+        return conflict
+
+    def on_write(self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int) -> Conflict | None:
+        record = _record(cells, at, strong, clocks, first)
+        found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
+        conflict = _conflict(found, self.written, cells, wrote=True)
+        if conflict is None:
+            found = self._unordered(self.read[cells.index], record, cells, strong, clocks)
+            conflict = _conflict(found, self.read, cells, wrote=False)
+        self.written[cells.index] = record
+        return conflict
+
+    def _unordered(
+        self, old: Array, new: Array, cells: Cells, strong: bool, clocks: Clocks
+    ) -> Array:
+        suspects = np.flatnonzero(old != NOBODY)
+        if not suspects.size:
+            return suspects
+        old, new = old[suspects], new[suspects]
+        block, warp = cells.block[suspects], cells.warp[suspects]
+        same_block = (old ^ new) >> 27 & _BLOCKS == 0
+        who, period = old >> 6 & 63, old >> 43
+        ordered = same_block & ((who == warp) | clocks.before(block, warp, who, period))
+        if strong:
+            ordered |= old & _STRONG != 0
+        left = np.flatnonzero(~ordered & ~same_block)
+        if left.size and self.knowledge.of_block:
+            for place in left.tolist():
+                known = self.knowledge.of_block.get(int(new[place] >> 27 & _BLOCKS), {})
+                ordered[place] = period[place] < known.get(int(old[place] >> 27 & _BLOCKS), -1)
+        return suspects[~ordered]
+
+
+def _record(cells: Cells, at: int, strong: bool, clocks: Clocks, first: int) -> Array:
+    period, _ = clocks.now(cells.block, cells.warp)
+    fixed = min(at, _MOST_INSTRUCTIONS) << 12 | (_STRONG if strong else 0)
+    block = (cells.block + first) & _BLOCKS
+    record: Array = period << 43 | block << 27 | cells.warp << 6 | cells.lane | fixed
+    return record
+
+
+def _conflict(found: Array, table: Array, cells: Cells, wrote: bool) -> Conflict | None:
+    if not found.size:
+        return None
+    place = int(found[0])
+    record = int(table[cells.index[place]])
+    at = record >> 12 & _MOST_INSTRUCTIONS
+    return Conflict(place, at, record >> 6 & 63, record & 63, wrote, record >> 27 & _BLOCKS)

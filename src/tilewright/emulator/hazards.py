@@ -1,0 +1,242 @@
+"""Watching the accesses of a chunk: races, unset cells, overlaps, copies read too early.
+
+The memories call in here for every access that is left after the checks of bounds; what a cell's
+shadow says becomes a finding with both lines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.emulator.arrays import Array
+from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.global_shadow import ArrayTable, Knowledge
+from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
+
+if TYPE_CHECKING:
+    from tilewright.emulator.findings import Findings
+    from tilewright.emulator.ir import Instruction
+    from tilewright.emulator.memory import Access, Allocation
+
+_WIDEST_CELL = 4
+
+
+@dataclass(slots=True)
+class ArrayShadows:
+    """The shadows of a launch's arrays, which all chunks share; None for one nobody can write."""
+
+    watched: set[int] | None = None  # places in the list of allocations; None = all
+    tables: dict[int, tuple[int, ArrayTable]] = field(default_factory=dict)  # cell size, table
+    knowledge: Knowledge = field(default_factory=Knowledge)
+
+    def table(self, allocation: Allocation, width: int) -> tuple[int, ArrayTable] | None:
+        """Cell size and table, made at the first access and split for narrower ones."""
+        if self.watched is not None and allocation.number not in self.watched:
+            return None
+        size = min(width, _WIDEST_CELL)
+        known = self.tables.get(allocation.number)
+        if known is None:
+            cells = -(-allocation.nbytes // size)
+            known = self.tables[allocation.number] = size, ArrayTable(cells, self.knowledge)
+        elif size < known[0]:
+            known[1].split(known[0] // size)
+            known = self.tables[allocation.number] = size, known[1]
+        return known
+
+
+class Hazards:
+    """Of one chunk: its clocks, the shadow of its shared memory, and the arrays' shadows."""
+
+    def __init__(
+        self,
+        blocks: int,
+        warps: int,
+        shared_bytes: int,
+        instructions: list[Instruction],
+        findings: Findings,
+        arrays: ArrayShadows,
+    ) -> None:
+        self.blocks = blocks
+        self.clocks = Clocks(blocks, warps)
+        self.arrays = arrays
+        self._findings = findings
+        self._instructions = instructions
+        self._together = [".aligned" in instruction.opcode for instruction in instructions]
+        self._strong = [_is_strong(instruction.opcode) for instruction in instructions]
+        self._size = _WIDEST_CELL
+        self._rows = 1  # of the table: one while all blocks do the same
+        self._row = -(-shared_bytes // 16) * 16
+        self._table = Table(self._row // self._size, self.clocks)
+        self._flying = np.zeros(self._row // self._size, bool)
+
+    # --- shared memory ------------------------------------------------------------------
+
+    def shared_read(self, access: Access) -> None:
+        cells = self._cells(access)
+        together, strong = self._together[access.at], self._strong[access.at]
+        unset = self._table.written[cells.index] == NOBODY
+        if self._flying.any() and (early := self._flying[cells.index]).any():
+            self._cell("async-read", access, cells, early, "shared memory that a cp.async still fills")
+            unset &= ~early
+        if unset.any():
+            self._cell("uninitialised", access, cells, unset, "shared memory that nobody wrote")
+        conflict = self._table.on_read(cells, access.at, strong, together)
+        if conflict is not None:
+            self._race(access, cells, conflict, "reads")
+
+    def shared_write(self, access: Access) -> None:
+        cells = self._cells(access)
+        together, strong = self._together[access.at], self._strong[access.at]
+        if self._flying.any() and (early := self._flying[cells.index]).any():
+            self._cell("race", access, cells, early, "shared memory that a cp.async still fills")
+        conflict = self._table.on_write(cells, access.at, strong, together)
+        if conflict is not None:
+            self._race(access, cells, conflict, "writes")
+
+    def copy_starts(self, access: Access) -> None:
+        """A cp.async may write from now on: whoever read these cells must be done with them."""
+        cells = self._cells(access)
+        conflict = self._table.check_write(cells, together=False)
+        if conflict is not None:
+            self._race(access, cells, conflict, "writes")
+        self._flying[cells.index] = True
+
+    def copy_lands(self, access: Access) -> None:
+        """The copying lane has waited for it: now it is its write."""
+        self._flying[self._cells(access).index] = False
+
+    def overlap(self, access: Access, lost: Array, array: str | None = None) -> None:
+        """Lanes [b, W, L] whose store another lane of the same step undid."""
+        lane = tuple(int(i) for i in np.argwhere(lost)[0])
+        address = int(np.broadcast_to(access.address, lost.shape)[lane])
+        what = "stores where another lane stores another value at the same time"
+        count = int(lost.sum()) * (self.blocks // lost.shape[0])
+        self._findings.at_lane(
+            "overlap", access.at, what, (lane[0], lane[1], lane[2]), address, array, None, count
+        )
+
+    def overlapping(self, access: Access) -> bool:
+        """Whether lanes of one block meet in a cell."""
+        cells = self._cells(access)
+        if cells.met is None:
+            cells.met = overlaps(cells.index)
+        return cells.met
+
+    def _cells(self, access: Access) -> Cells:
+        if access.cells is not None and access.cells_rows == (self._rows, self._size):
+            return access.cells
+        if access.width < self._size:
+            parts = self._size // access.width
+            self._table.split(parts)
+            self._flying = np.repeat(self._flying, parts)
+            self._size = access.width
+        address, active = access.address, access.active
+        alike = address.shape[0] == 1 and (active is None or active.shape[0] == 1)
+        if not alike and self._rows == 1 and self.blocks > 1:
+            self._table.repeat(self.blocks)
+            self._flying = np.tile(self._flying, self.blocks)
+            self._rows = self.blocks
+        if self._rows > 1:
+            full = (self.blocks, *address.shape[1:])
+            address = np.broadcast_to(address, full)
+            active = None if active is None else np.broadcast_to(active, full)
+        cell, block, warp, lane = cells_of(address, active, access.width, self._size)
+        cells = Cells(cell + block * (self._row // self._size), block, warp, lane)
+        if alike and active is None:
+            access.cells, access.cells_rows = cells, (self._rows, self._size)
+        return cells
+
+    # --- arrays -------------------------------------------------------------------------
+
+    def array(self, allocation: Allocation, access: Access, on: Array | None, write: bool) -> None:
+        """An access of the lanes `on` [b, W, L] to one array."""
+        found = self.arrays.table(allocation, access.width)
+        if found is None:
+            return
+        size, table = found
+        address, active = access.address - allocation.base, on
+        if address.shape[0] != self.blocks:  # the same address, but other threads
+            address = np.broadcast_to(address, (self.blocks, *address.shape[1:]))
+        if active is not None:
+            active = np.broadcast_to(active, address.shape)
+        cells = Cells(*cells_of(address, active, access.width, size))
+        strong, first = self._strong[access.at], self._findings.first_block
+        if write:
+            conflict = table.on_write(cells, access.at, strong, self.clocks, first)
+        else:
+            if allocation.unset and (unset := table.written[cells.index] == NOBODY).any():
+                self._cell("uninitialised", access, cells, unset, "an element that nobody wrote", allocation)
+            conflict = table.on_read(cells, access.at, strong, self.clocks, first)
+        if conflict is not None:
+            self._race(access, cells, conflict, "writes" if write else "reads", allocation)
+
+    # --- findings -----------------------------------------------------------------------
+
+    def _cell(
+        self,
+        kind: str,
+        access: Access,
+        cells: Cells,
+        bad: Array,
+        what: str,
+        allocation: Allocation | None = None,
+    ) -> None:
+        place = int(np.flatnonzero(bad)[0])
+        self._findings.at_lane(
+            kind,
+            access.at,
+            f"touches {what}",
+            (int(cells.block[place]), int(cells.warp[place]), int(cells.lane[place])),
+            self._address(access, cells, place, allocation),
+            allocation.name if allocation else None,
+            None,
+            int(bad.sum()),
+        )
+
+    def _race(
+        self,
+        access: Access,
+        cells: Cells,
+        conflict: Conflict,
+        does: str,
+        allocation: Allocation | None = None,
+    ) -> None:
+        place = conflict.place
+        other = self._instructions[conflict.at] if conflict.at < len(self._instructions) else None
+        who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
+        if conflict.warp == int(cells.warp[place]):
+            who = "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
+        if conflict.block is not None:
+            mine = (self._findings.first_block + int(cells.block[place])) & 0xFFFF
+            who += "" if conflict.block == mine else f" of block {conflict.block}"
+        did = "wrote" if conflict.wrote else "read"
+        where = f" at {other.place.file}:{other.place.line}" if other else ""
+        self._findings.at_lane(
+            "race",
+            access.at,
+            f"{does} what {who} {did}{where}, with nothing that orders the two",
+            (int(cells.block[place]), int(cells.warp[place]), int(cells.lane[place])),
+            self._address(access, cells, place, allocation),
+            allocation.name if allocation else None,
+            other.place.line if other else None,
+            1,
+        )
+
+    def _address(
+        self, access: Access, cells: Cells, place: int, allocation: Allocation | None
+    ) -> int:
+        if allocation is not None:
+            size = self.arrays.tables[allocation.number][0]
+            return allocation.base + int(cells.index[place]) * size
+        return int(cells.index[place]) % (self._row // self._size) * self._size
+
+
+def _is_strong(opcode: str) -> bool:
+    """Atomics and accesses that say volatile, relaxed, acquire or release."""
+    words = opcode.split(".")
+    return words[0] in ("atom", "red") or bool(
+        {"volatile", "relaxed", "acquire", "release", "mmio"} & set(words)
+    )
