@@ -11,10 +11,9 @@ from importlib.resources import files
 from itertools import product
 from math import prod
 
-from tilewright.bench.record import LAYOUTS
 from tilewright.dtypes import DType
 from tilewright.errors import InputError
-from tilewright.problem import Problem
+from tilewright.problem import LAYOUTS, Problem
 
 _EXTENT = r"(\d{1,10}(?::\d{1,10})*:?)"
 _SHAPE = re.compile(rf"{_EXTENT}[x×]{_EXTENT}[x×]{_EXTENT}(?::([a-z]+))?", re.ASCII)
