@@ -158,7 +158,7 @@ def with_sources(
     Of the other texts those are kept that an access or a finding lies in. What is not given
     stays as it is.
     """
-    named = {row.file for row in (*report.accesses, *report.findings)}
+    named = {row.file for row in report.accesses} | {row.file for row in report.findings}
     kept = {
         name: text
         for place, (name, text) in enumerate(sources.items())
