@@ -179,13 +179,14 @@ class _Page:
         )
         mark = "found" if counts.findings else "hot" if counts.excess else ""
         shown = f' class="{mark}"' if mark else ""
-        tip = f' title="{escape(opcode_words(counts))}"' if counts.opcodes else ""
+        said = "" if _noted(file, counts) else escape(opcode_words(counts))
+        tip = f' title="{said}"' if said else ""
         row = "".join(f"<td>{cell}</td>" for cell in cells)
         yield f'<tr id="{anchor}"{shown}{tip}>{head}{row}<td>{self._bars(counts)}</td>{code}</tr>'
         yield from self._notes(file, counts)
 
     def _notes(self, file: SourceFile, counts: LineCounts) -> Iterator[str]:
-        if counts.excess or file.text is None:
+        if _noted(file, counts):
             yield f'<tr class="note"><td colspan="9">{escape(opcode_words(counts))}</td></tr>'
         for finding_kind, sentence in finding_sentences(counts):
             about = kind_of(finding_kind)
@@ -254,6 +255,11 @@ class _Page:
         yield from _table(
             "instructions", ("opcode", "issues"), ((_text(name), f"{n:,}") for name, n in rows)
         )
+
+
+def _noted(file: SourceFile, counts: LineCounts) -> bool:
+    """Whether the opcodes stand under the line; else they show when it is pointed at."""
+    return bool(counts.excess) or file.text is None
 
 
 def _shown(file: SourceFile) -> list[range]:

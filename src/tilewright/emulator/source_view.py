@@ -107,7 +107,9 @@ class SourceView:
             numbers = sorted(line.line for line in chosen if line.file == file.name)
             if numbers:
                 yield Text("")
-                yield from _wrapped(Text(printable(file.name), style="bold underline"), width)
+                unknown = " (the report does not hold its text)" if file.text is None else ""
+                name = Text(printable(file.name) + unknown, style="bold")
+                yield from _wrapped(name, width)
                 yield from _Listing(file, columns, width).lines(numbers, self.context, self.order)
         if notes:
             yield Text("")
@@ -119,7 +121,7 @@ class SourceView:
         if self.order == "line":
             chosen = ranked if self.limit is None else ranked[: self.limit]
             left = len(ranked) - len(chosen)
-            return chosen, f"{left} more lines have counts." if left else ""
+            return chosen, _left(left, "counts")
         bad = [line for line in ranked if line.matters]
         if not bad:
             busiest = [line for line in ranked if line.requests]
@@ -128,7 +130,13 @@ class SourceView:
             return chosen, said or "No access to memory was counted."
         chosen = bad if self.limit is None else bad[: self.limit]
         left = len(bad) - len(chosen)
-        return chosen, f"{left} more lines have findings or exceed their ideal." if left else ""
+        return chosen, _left(left, "findings or more than their ideal")
+
+
+def _left(count: int, what: str) -> str:
+    if not count:
+        return ""
+    return f"{count} more lines have {what}." if count > 1 else f"One more line has {what}."
 
 
 class _Listing:
