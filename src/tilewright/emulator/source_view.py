@@ -219,8 +219,10 @@ class _Listing:
 
     def _note(self, sign: str, words: str, style: str) -> Iterator[Text]:
         room = max(_LEAST_ROOM, self.width - len(_NOTE) - 2)
-        for place, line in enumerate(textwrap.wrap(words, room)):
-            yield Text(f"{_NOTE}{' ' if place else sign} {line}", style=style)
+        bound = words.replace(" × ", "\u00a0×\u00a0")  # a number stays with its opcode
+        for place, line in enumerate(textwrap.wrap(bound, room, break_on_hyphens=False)):
+            shown = line.replace("\u00a0", " ")
+            yield Text(f"{_NOTE}{' ' if place else sign} {shown}", style=style)
 
 
 def _mark(counts: LineCounts | None) -> str:
