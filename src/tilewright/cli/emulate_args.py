@@ -135,7 +135,7 @@ def make(argument: Argument, seed: int) -> Any:
         if fill == "arange":
             return np.arange(prod(shape)).reshape(shape).astype(dtype)
         value = {"zeros": 0, "ones": 1}.get(fill, argument.value)
-        return np.full(shape, np.array(value).astype(dtype), dtype)
+        return np.full(shape, _scalar(value, dtype), dtype)
 
 
 def parse_shape(what: str, word: str) -> tuple[int, ...]:
@@ -223,7 +223,12 @@ def _typed(what: str, number: float, name: str) -> Any:
     dtype = dtype_named(what, name)
     _check_range(what, number, dtype)
     with np.errstate(all="ignore"):
-        return np.array(number).astype(dtype)[()]
+        return _scalar(number, dtype)
+
+
+def _scalar(number: float, dtype: np.dtype[Any]) -> Any:
+    wide: Any = float(number) if is_float(dtype) else number
+    return np.array(wide, np.float64 if is_float(dtype) else dtype).astype(dtype)[()]
 
 
 def _check_range(what: str, value: float, dtype: np.dtype[Any]) -> None:

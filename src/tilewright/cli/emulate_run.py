@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isfinite
+from math import isfinite, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from tilewright.cli.output import check_targets
 from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
-from tilewright.engines.emulator import emulate, kernel_named, plain_name, read_source
+from tilewright.engines.emulator import MOST_THREADS, emulate, kernel_named, plain_name, read_source
 from tilewright.errors import InputError
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
@@ -154,6 +154,8 @@ def _plan(request: Request) -> _Plan:
     is_cuda = _is_cuda(request)
     grid = _extents("--grid", request.grid, GRID_LIMITS)
     block = _extents("--block", request.block, BLOCK_LIMITS)
+    if prod(block) > MOST_THREADS:
+        raise InputError(f"--block {request.block} has {prod(block)} threads; CUDA allows 1024.")
     if request.data_seed < 0:
         raise InputError(f"--data-seed {request.data_seed} must be 0 or more.")
     checks = [parse_check(text) for text in request.checks]
