@@ -340,6 +340,7 @@ def test_cuda_input_that_is_refused(
         ("--grid 1,1,1,1 --block 1", "must have 1 to 3 extents"),
         ("--grid 1.5 --block 1", "--grid 1.5: write 1 to 3 whole numbers"),
         ("--grid 8x2 --block 1", "--grid 8x2: write 1 to 3 whole numbers, as in 8 or 8,2"),
+        ("--grid 'a\nb' --block 1", "--grid a?b: write"),
         ("--grid '' --block 1", "write 1 to 3 whole numbers"),
         ("--grid ٣ --block 1", "write 1 to 3 whole numbers"),
         ("--grid 1 --block 2000", "--block.x=2000"),

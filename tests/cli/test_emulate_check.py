@@ -93,6 +93,20 @@ def test_numbers_are_what_a_kernel_gets() -> None:
     assert not check("c ~ 0.1 * a", float(np.float32(0.1)) * wide, a=wide).correct
 
 
+def test_alpha_scales_the_product() -> None:
+    pytest.importorskip("ml_dtypes")
+    a, b = normal(24, 64, dtype="bf16"), normal(64, 40, dtype="bf16")
+    c = (0.3 * (a.astype(float) @ b.astype(float))).astype(a.dtype)
+    bounds = {
+        check(f"c ~ {text}", c, a=a, b=b, alpha=0.3).bound
+        for text in ("alpha * (a @ b)", "alpha * a @ b", "a @ (b * alpha)")
+    }
+    assert max(bounds) == pytest.approx(min(bounds))
+    assert check("c ~ 2 * a * a @ (b * 3) - 1", c, a=a.astype("f4"), b=b).wrong > 900
+    two = (6 * (a.astype(float) ** 2 @ b.astype(float)) - 1).astype(np.float32)
+    assert check("c ~ 2 * a * a @ (b * 3) - 1", two, a=a, b=b).correct
+
+
 def test_fp64_is_held_to_fp64() -> None:
     a, b = normal(20, 300, dtype="fp64"), normal(300, 20, dtype="fp64")
     assert check("c ~ a @ b", a @ b, a=a, b=b).correct

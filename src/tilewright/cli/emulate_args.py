@@ -97,10 +97,10 @@ def parse_argument(word: str) -> Argument:
     label, equals, value = word.partition("=")
     if not equals or not _LABEL.fullmatch(label):
         raise InputError(
-            f"--arg {_short(word)}: write LABEL=VALUE, a label being letters, digits and _, "
+            f"--arg {short(word)}: write LABEL=VALUE, a label being letters, digits and _, "
             "as in a=randn:256x128:bf16."
         )
-    what, full = f"--arg {label}", f"--arg {_short(word)}"
+    what, full = f"--arg {label}", f"--arg {short(word)}"
     if value == "null":
         return Argument(label, word, "null")
     if value.startswith("bytes:"):
@@ -142,11 +142,11 @@ def parse_shape(what: str, word: str) -> tuple[int, ...]:
     """256x128 as (256, 128). Raises: InputError."""
     parts = word.split("x")
     if not all(re.fullmatch(r"\d{1,12}", part, re.ASCII) for part in parts):
-        raise InputError(f"{what}: {_short(word)!r} is not a shape; write 256x128 or 1000.")
+        raise InputError(f"{what}: {short(word)!r} is not a shape; write 256x128 or 1000.")
     shape = tuple(int(part) for part in parts)
     if 0 in shape or len(shape) > _MOST_DIMENSIONS:
         raise InputError(
-            f"{what}: a shape has 1 to {_MOST_DIMENSIONS} extents of 1 or more, not {_short(word)}."
+            f"{what}: a shape has 1 to {_MOST_DIMENSIONS} extents of 1 or more, not {short(word)}."
         )
     return shape
 
@@ -157,7 +157,7 @@ def dtype_named(what: str, name: str) -> np.dtype[Any]:
         return np.dtype(_NUMPY.get(name, name))
     full = _ML_DTYPES.get(name, name)
     if full not in _ML_DTYPES.values():
-        raise InputError(f"{what}: {_short(name)!r} is not a type; use {', '.join(DTYPES)}.")
+        raise InputError(f"{what}: {short(name)!r} is not a type; use {', '.join(DTYPES)}.")
     try:
         found: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), full))
     except ImportError:
@@ -173,13 +173,13 @@ def is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def _filled(label: str, word: str, head: str, rest: str) -> Argument:
-    what = f"--arg {_short(word)}"
+    what = f"--arg {short(word)}"
     match = _FILL.fullmatch(head)
     names = [fill.partition("(")[0] for fill in FILLS]
     if match is None or match["name"] not in names:
         near = difflib.get_close_matches(head, names, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; a value is {FORMS}."
-        raise InputError(f"{what}: {_short(head)!r} is not known{hint}")
+        raise InputError(f"{what}: {short(head)!r} is not known{hint}")
     fill, inner = match["name"], match["value"]
     if (fill == "full") != (inner is not None):
         way = (
@@ -197,7 +197,7 @@ def _filled(label: str, word: str, head: str, rest: str) -> Argument:
         return Argument(label, word, fill, None, shape, dtype)
     value = _number(inner)
     if value is None:
-        raise InputError(f"{what}: {_short(inner)!r} is not a number, as in full(1.5).")
+        raise InputError(f"{what}: {short(inner)!r} is not a number, as in full(1.5).")
     _check_range(what, value, dtype)
     return Argument(label, word, fill, value, shape, dtype)
 
@@ -271,7 +271,7 @@ def _load(what: str, word: str) -> tuple[Array, Path]:
     dtype = dtype_named(what, dtype_word) if given else None
     if path.suffix != ".npy":
         raise InputError(
-            f"{what}: {_short(str(path))!r} must be a .npy file, as numpy.save writes it."
+            f"{what}: {short(str(path))!r} must be a .npy file, as numpy.save writes it."
         )
     try:
         if path.stat().st_size > MOST_BYTES:
@@ -285,7 +285,7 @@ def _load(what: str, word: str) -> tuple[Array, Path]:
     except Exception as error:  # whatever a damaged header makes of NumPy's parser
         why = str(error).strip().splitlines()[:1] or [type(error).__name__]
         raise InputError(
-            f"{what}: {_short(str(path))} is not a usable .npy file: {why[0][:200]}"
+            f"{what}: {short(str(path))} is not a usable .npy file: {why[0][:200]}"
         ) from None
     return _usable(what, path, loaded, dtype), path
 
@@ -312,7 +312,7 @@ def _usable(what: str, path: Path, loaded: Array, dtype: np.dtype[Any] | None) -
     return native
 
 
-def _short(word: str) -> str:
+def short(word: str) -> str:
     """A word as a sentence shows it: on one line and not endless."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in word)
     return shown if len(shown) <= 80 else f"{shown[:77]}…"

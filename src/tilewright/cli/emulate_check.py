@@ -9,7 +9,8 @@ exp(x)            (2 + |x|)·u: fast exponentials multiply x by log2(e) first
 numbers           2⁻²⁴ of those that fp32 does not hold, unless the result is fp64
 the result        u and tiny/2, once
 
-and what the operands' bounds become in each operation. u is the unit roundoff and tiny the
+and what the operands' bounds become in each operation. A number times an operand of @ is taken
+to scale the product. u is the unit roundoff and tiny the
 smallest subnormal of the array on the left; an fp64 one is held to 2⁻⁵³ throughout. An integer
 array must be exact where the right side is whole, and within 1 of what is rounded otherwise.
 """
@@ -193,6 +194,8 @@ def _evaluate(node: Node, values: Mapping[str, Any], form: _Format) -> _Value:
         return _leaf(values[node.name], form)
     if node.kind == "number":
         return _leaf(node.value, form)
+    if node.kind == "@":
+        return _scaled_product(node, values, form)
     operands = [_evaluate(child, values, form) for child in node.children]
     if node.kind in _UNARY:
         return _UNARY[node.kind](operands[0])
@@ -202,24 +205,17 @@ def _evaluate(node: Node, values: Mapping[str, Any], form: _Format) -> _Value:
         return _sum(operands[0], node.axis, form)
     left, right = operands
     whole = left.whole and right.whole
-    if node.kind == "@":
-        return _product(left, right, form)
     if node.kind == "max":
         larger = np.maximum(left.exact, right.exact)
         return _Value(larger, np.maximum(left.bound, right.bound), whole)
+    if node.kind == "*":
+        return _times(left, right, form)
     if node.kind == "/":
         quotient = left.exact / right.exact
         room = np.maximum(np.abs(right.exact) - right.bound, 0.0)
         carried = left.bound + np.abs(quotient) * right.bound
         carried = np.where(carried > 0, carried / room, 0.0)
         return _rounded(quotient, carried, form, 2, False)
-    if node.kind == "*":
-        carried = (
-            np.abs(left.exact) * right.bound
-            + np.abs(right.exact) * left.bound
-            + left.bound * right.bound
-        )
-        return _rounded(left.exact * right.exact, carried, form, 1, whole)
     sign = 1.0 if node.kind == "+" else -1.0
     return _rounded(left.exact + sign * right.exact, left.bound + right.bound, form, 1, whole)
 
@@ -240,6 +236,15 @@ def _rounded(exact: Array, carried: Array, form: _Format, units: float, whole: b
     return _Value(exact, np.asarray(bound), whole)
 
 
+def _times(left: _Value, right: _Value, form: _Format) -> _Value:
+    carried = (
+        np.abs(left.exact) * right.bound
+        + np.abs(right.exact) * left.bound
+        + left.bound * right.bound
+    )
+    return _rounded(left.exact * right.exact, carried, form, 1, left.whole and right.whole)
+
+
 _UNARY = {
     "neg": lambda x: _Value(-x.exact, x.bound, x.whole),
     "abs": lambda x: _Value(np.abs(x.exact), x.bound, x.whole),
@@ -258,6 +263,21 @@ def _sum(x: _Value, axis: int | None, form: _Format) -> _Value:
     bound = np.broadcast_to(x.bound, x.exact.shape)
     slack = _slack(k) * form.slack * np.abs(x.exact).sum(axis)
     return _Value(x.exact.sum(axis), bound.sum(axis) + slack, x.whole)
+
+
+def _scaled_product(node: Node, values: Mapping[str, Any], form: _Format) -> _Value:
+    """alpha * a @ b as alpha * (a @ b): kernels scale the sums, and do not round alpha * a."""
+    scales, matrices = [], []
+    for child in node.children:
+        factors = [child] if child.kind != "*" else list(child.children)
+        found = [_evaluate(factor, values, form) for factor in factors]
+        scales += [value for value in found if not value.exact.ndim]
+        left = [value for value in found if value.exact.ndim]
+        matrices.append(left[0] if len(left) == 1 else _times(left[0], left[1], form))
+    result = _product(matrices[0], matrices[1], form)
+    for scale in scales:
+        result = _times(scale, result, form)
+    return result
 
 
 def _product(left: _Value, right: _Value, form: _Format) -> _Value:

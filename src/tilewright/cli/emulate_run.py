@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tilewright.bench.includes import cuda_headers
 from tilewright.build import Source, build
-from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_shape
+from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_shape, short
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
 from tilewright.cli.expression import Check, parse_check, show
 from tilewright.cli.output import check_targets
@@ -155,7 +155,9 @@ def _plan(request: Request) -> _Plan:
     grid = _extents("--grid", request.grid, GRID_LIMITS)
     block = _extents("--block", request.block, BLOCK_LIMITS)
     if prod(block) > MOST_THREADS:
-        raise InputError(f"--block {request.block} has {prod(block)} threads; CUDA allows 1024.")
+        raise InputError(
+            f"--block {short(request.block)} has {prod(block)} threads; CUDA allows 1024."
+        )
     if request.data_seed < 0:
         raise InputError(f"--data-seed {request.data_seed} must be 0 or more.")
     checks = [parse_check(text) for text in request.checks]
@@ -175,7 +177,9 @@ def _plan(request: Request) -> _Plan:
 def _is_cuda(request: Request) -> bool:
     suffix = request.file.suffix
     if suffix not in (".cu", ".cuh", ".ptx"):
-        raise InputError(f"{request.file} must be a .cu or .cuh file (CUDA C++) or a .ptx file.")
+        raise InputError(
+            f"{short(str(request.file))} must be a .cu or .cuh file (CUDA C++) or a .ptx file."
+        )
     if suffix == ".ptx" and (request.defines or request.includes):
         raise InputError("--define and --include are for CUDA C++; PTX is compiled already.")
     return suffix != ".ptx"
@@ -184,7 +188,7 @@ def _is_cuda(request: Request) -> bool:
 def _extents(what: str, word: str, limits: Dim3) -> Dim3:
     parts = word.split(",")
     if not all(re.fullmatch(r"-?\d{1,19}", part.strip(), re.ASCII) for part in parts):
-        raise InputError(f"{what} {word}: write 1 to 3 whole numbers, as in 8 or 8,2.")
+        raise InputError(f"{what} {short(word)}: write 1 to 3 whole numbers, as in 8 or 8,2.")
     return dim3(what, [int(part) for part in parts], limits)
 
 
@@ -192,10 +196,10 @@ def _options(request: Request, is_cuda: bool) -> dict[str, Any]:
     """What `emulate` is told beyond the launch: only what the user said."""
     arch = request.arch or (_DEFAULT_ARCH if is_cuda else None)
     if arch is not None and not _ARCH.fullmatch(arch):
-        raise InputError(f"--arch {arch} must look like sm_90 or sm_90a.")
+        raise InputError(f"--arch {short(arch)} must look like sm_90 or sm_90a.")
     if request.blocks is not None and not _BLOCKS.fullmatch(request.blocks):
         raise InputError(
-            f"--blocks {request.blocks}: write first:N or sample:N, N being 1 or more."
+            f"--blocks {short(request.blocks)}: write first:N or sample:N, N being 1 or more."
         )
     options: dict[str, Any] = {
         "arch": arch,
@@ -219,7 +223,7 @@ def _defines(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not _MACRO.fullmatch(name) or not value.isprintable():
-            raise InputError(f"--define {word!r}: write NAME or NAME=VALUE, as in BM=128.")
+            raise InputError(f"--define {short(word)!r}: write NAME or NAME=VALUE, as in BM=128.")
         if name in defines:
             raise InputError(f"--define {name} is given twice; keep one.")
         defines[name] = value if equals else "1"
@@ -230,7 +234,7 @@ def _folders(request: Request) -> tuple[str, ...]:
     """The file's own folder, the user's, then CUDA's headers."""
     for folder in request.includes:
         if not folder or not Path(folder).is_dir():
-            raise InputError(f"--include {folder or repr(folder)} is not a folder.")
+            raise InputError(f"--include {short(folder) or repr(folder)} is not a folder.")
     return (str(request.file.resolve().parent), *request.includes, *cuda_headers())
 
 
@@ -254,15 +258,19 @@ def _saves(request: Request, known: Mapping[str, Argument]) -> list[tuple[str, P
         label, name, _ = _labelled_word("--save", word, known, "c=out.npy")
         path = Path(name)
         if path.suffix != ".npy":
-            raise InputError(f"--save {label}: {name!r} must end in .npy.")
+            raise InputError(f"--save {label}: {short(name)!r} must end in .npy.")
         if any(_same(path, other) for other in inputs):
-            raise InputError(f"--save {label}: {name} is read by this run; name another file.")
+            raise InputError(
+                f"--save {label}: {short(name)} is read by this run; name another file."
+            )
         if any(_same(path, other) for _, other in saves):
-            raise InputError(f"--save {label}: {name} is written twice; name another file.")
+            raise InputError(f"--save {label}: {short(name)} is written twice; name another file.")
         saves.append((label, path))
     targets = [*inputs, *(path for _, path in saves)]
     if request.json not in (None, "-") and any(_same(Path(request.json or ""), o) for o in targets):
-        raise InputError(f"--json {request.json} is another file of this run; name a new one.")
+        raise InputError(
+            f"--json {short(request.json)} is another file of this run; name a new one."
+        )
     check_targets(request.json, *(path for _, path in saves))
     return saves
 
@@ -273,11 +281,13 @@ def _labelled_word(
     """LABEL=VALUE of an array, and the array's shape."""
     label, equals, value = word.partition("=")
     if not equals or not value:
-        raise InputError(f"{option} {word!r}: write LABEL=VALUE, as in {example}.")
+        raise InputError(f"{option} {short(word)!r}: write LABEL=VALUE, as in {example}.")
     argument = known.get(label)
     if argument is None or argument.shape is None:
         arrays = ", ".join(a.label for a in known.values() if a.shape) or "none"
-        raise InputError(f"{option} {word!r}: {label!r} is not an array; there are: {arrays}.")
+        raise InputError(
+            f"{option} {short(word)!r}: {short(label)!r} is not an array; there are: {arrays}."
+        )
     return label, value, argument.shape
 
 
@@ -318,10 +328,14 @@ def _kernel(module: Module, name: str | None, file: Path) -> Kernel:
     if len(symbols) == 1:
         return module.kernels[symbols[0]]
     if not symbols:
-        raise InputError(f"{file} has no kernel (a template needs an instance to be one).")
+        raise InputError(
+            f"{short(str(file))} has no kernel (a template needs an instance to be one)."
+        )
     plain = [plain_name(symbol) for symbol in symbols]
     names = plain if len(set(plain)) == len(plain) else symbols
-    raise InputError(f"{file} has {len(names)} kernels; name one by --kernel: {', '.join(names)}.")
+    raise InputError(
+        f"{short(str(file))} has {len(names)} kernels; name one by --kernel: {', '.join(names)}."
+    )
 
 
 def _check_parameters(kernel: Kernel, arguments: Sequence[Argument]) -> None:
@@ -355,7 +369,7 @@ def _save(path: Path, array: Array) -> None:
         with path.open("wb") as file:
             np.save(file, array, allow_pickle=False)
     except OSError as error:
-        raise InputError(f"--save {path}: {error.strerror or error}.") from None
+        raise InputError(f"--save {short(str(path))}: {error.strerror or error}.") from None
 
 
 def _plain(value: Any) -> Any:
