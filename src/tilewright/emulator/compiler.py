@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.emulator import ops
 from tilewright.emulator.arrays import LANES, TYPES, Array, Mask, constant
+from tilewright.emulator.inline import inlined
 from tilewright.emulator.ir import (
     Address,
     Immediate,
@@ -29,6 +30,7 @@ from tilewright.emulator.ir import (
 )
 from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
+from tilewright.emulator.pointers import written_params
 from tilewright.emulator.specials import KNOWN
 
 Regs = list[Array]  # the register file of a machine: one array a slot, poison before a write
@@ -37,10 +39,13 @@ Put = Callable[[Regs, Array, Mask], None]
 
 PARAM_BASE = 0x1000_0000  # where .param space begins, for addresses taken with mov
 SHARED_WINDOW = 1 << 40  # generic addresses of shared memory lie from here on
+LOCAL_WINDOW = 1 << 41  # and those of local memory from here
+WINDOW_BYTES = 1 << 32
 DYNAMIC_ALIGN = 1024  # dynamic shared memory starts on the driver's largest alignment
 
 _BARRIER = re.compile(r"(?:bar(?:\.cta)?\.sync|barrier(?:\.cta)?\.sync(?:\.aligned)?)$")
 _BARRIERS = 16  # of a block, numbered from 0
+_POLL = re.compile(r"^atom\b|^ld\..*\b(?:volatile|relaxed|acquire)\b|^nanosleep|^test_wait")
 _ENDING = ("bra", "bra.uni", "ret", "ret.uni", "exit", "trap")
 
 
@@ -71,6 +76,9 @@ class Program:
     static_shared_bytes: int
     variables: dict[str, Variable]  # in global or constant space
     variable_slots: list[tuple[int, str, int]]
+    local_bytes: int  # of a thread: .local variables and the parameters of functions it calls
+    polling: frozenset[int]  # basic blocks that read what other threads may write meanwhile
+    written_params: frozenset[int] | None  # offsets of the pointers that are stored through
 
 
 class Compiler:
@@ -89,6 +97,7 @@ class Compiler:
         self.variables = _used(kernel, {**module.variables, **kernel.variables})
         self.variable_slots: dict[tuple[str, int], int] = {}
         self.shared, self.static_shared_bytes = _shared_layout(self.variables)
+        self.local, self.local_bytes = _local_layout(self.variables)
 
     # --- operands -----------------------------------------------------------------------
 
@@ -165,6 +174,9 @@ class Compiler:
         if symbol.name in self.params:
             where = self.params[symbol.name] + symbol.offset
             return itemgetter(self._constant(where, dtype))
+        if symbol.name in self.local:
+            where = self.local[symbol.name] + symbol.offset
+            return itemgetter(self._constant(where, dtype))
         if symbol.name in self.shared:
             where = self.shared[symbol.name] + symbol.offset
             return itemgetter(self._constant(where, dtype))
@@ -198,6 +210,7 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
     if kernel.problem is not None:
         raise kernel.problem
     ops.load()
+    kernel = inlined(module, kernel)
     compiler = Compiler(module, kernel)
     blocks = [BasicBlock(first, last) for first, last in _cut(kernel)]
     starts = {block.first: number for number, block in enumerate(blocks)}
@@ -214,6 +227,16 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         compiler.static_shared_bytes,
         {v.name: v for v in compiler.variables.values() if v.space in ("global", "const")},
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
+        compiler.local_bytes,
+        frozenset(number for number, block in enumerate(blocks) if _polls(kernel, block)),
+        written_params(kernel),
+    )
+
+
+def _polls(kernel: Kernel, block: BasicBlock) -> bool:
+    return any(
+        _POLL.search(instruction.opcode)
+        for instruction in kernel.instructions[block.first : block.last]
     )
 
 
@@ -329,6 +352,18 @@ def _shared_layout(variables: dict[str, Variable]) -> tuple[dict[str, int], int]
     if dynamic and end:
         end = -(-end // DYNAMIC_ALIGN) * DYNAMIC_ALIGN
     offsets.update(dict.fromkeys(dynamic, end))
+    return offsets, end
+
+
+def _local_layout(variables: dict[str, Variable]) -> tuple[dict[str, int], int]:
+    """Offsets in a thread's own memory: .local variables, and .param ones that calls use."""
+    offsets: dict[str, int] = {}
+    end = 0
+    for variable in variables.values():
+        if variable.space in ("local", "param"):
+            end = -(-end // variable.align) * variable.align
+            offsets[variable.name] = end
+            end += variable.nbytes
     return offsets, end
 
 

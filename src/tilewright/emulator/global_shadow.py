@@ -54,7 +54,9 @@ class ArrayTable:
         self.written = np.repeat(self.written, parts)
         self.read = np.repeat(self.read, parts)
 
-    def on_read(self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int) -> Conflict | None:
+    def on_read(
+        self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int
+    ) -> Conflict | None:
         record = _record(cells, at, strong, clocks, first)
         found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
         conflict = _conflict(found, self.written, cells, wrote=True)
@@ -67,7 +69,9 @@ class ArrayTable:
             self.read[cells.index[several]] |= MANY << 6
         return conflict
 
-    def on_write(self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int) -> Conflict | None:
+    def on_write(
+        self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int
+    ) -> Conflict | None:
         record = _record(cells, at, strong, clocks, first)
         found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
         conflict = _conflict(found, self.written, cells, wrote=True)

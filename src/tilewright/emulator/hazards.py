@@ -6,12 +6,13 @@ shadow says becomes a finding with both lines.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.emulator.arrays import Array
+from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.clocks import MANY, Clocks
 from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
@@ -66,6 +67,7 @@ class Hazards:
         self._instructions = instructions
         self._together = [".aligned" in instruction.opcode for instruction in instructions]
         self._strong = [_is_strong(instruction.opcode) for instruction in instructions]
+        self._fenced = False
         self._size = _WIDEST_CELL
         self._rows = 1  # of the table: one while all blocks do the same
         self._row = -(-shared_bytes // 16) * 16
@@ -79,7 +81,9 @@ class Hazards:
         together, strong = self._together[access.at], self._strong[access.at]
         unset = self._table.written[cells.index] == NOBODY
         if self._flying.any() and (early := self._flying[cells.index]).any():
-            self._cell("async-read", access, cells, early, "shared memory that a cp.async still fills")
+            self._cell(
+                "async-read", access, cells, early, "shared memory that a cp.async still fills"
+            )
             unset &= ~early
         if unset.any():
             self._cell("uninitialised", access, cells, unset, "shared memory that nobody wrote")
@@ -168,10 +172,46 @@ class Hazards:
             conflict = table.on_write(cells, access.at, strong, self.clocks, first)
         else:
             if allocation.unset and (unset := table.written[cells.index] == NOBODY).any():
-                self._cell("uninitialised", access, cells, unset, "an element that nobody wrote", allocation)
+                self._cell(
+                    "uninitialised",
+                    access,
+                    cells,
+                    unset,
+                    "an element that nobody wrote",
+                    allocation,
+                )
             conflict = table.on_read(cells, access.at, strong, self.clocks, first)
         if conflict is not None:
             self._race(access, cells, conflict, "writes" if write else "reads", allocation)
+
+    def release(self, access: Access) -> None:
+        """What each block knows now is told at the addresses that it touches."""
+        if self._fenced:
+            for block, address, period in self._strong_lanes(access):
+                self.arrays.knowledge.release(block, period, address)
+
+    def acquire(self, access: Access) -> None:
+        if self.arrays.knowledge.at_address and self._strong[access.at]:
+            for block, address, _ in self._strong_lanes(access):
+                self.arrays.knowledge.acquire(block, address)
+
+    def fence(self, mask: Mask) -> None:
+        self._fenced = True
+        self.clocks.fence(mask)
+
+    def _strong_lanes(self, access: Access) -> Iterator[tuple[int, int, int]]:
+        """Block, address and period of each lane of an access that others may wait for."""
+        if not self._strong[access.at]:
+            return
+        shape = (self.blocks, *access.address.shape[1:])
+        on = np.broadcast_to(True if access.active is None else access.active, shape)
+        address = np.broadcast_to(access.address, shape)
+        first = self._findings.first_block
+        told = set()
+        for block, warp, lane in np.argwhere(on).tolist():
+            period, _ = self.clocks.now(np.array([block]), np.array([warp]))
+            told.add(((block + first) & 0xFFFF, int(address[block, warp, lane]), int(period[0])))
+        yield from told
 
     # --- findings -----------------------------------------------------------------------
 

@@ -134,6 +134,7 @@ class Kernel:
     required_threads: tuple[int, int, int] | None = None  # .reqntid
     most_threads: int | None = None  # the product of .maxntid
     problem: UnsupportedError | None = None  # the first thing in it that was not understood
+    returns: list[Parameter] = field(default_factory=list)  # of a function
 
 
 @dataclass(slots=True)
@@ -141,4 +142,5 @@ class Module:
     version: str = ""
     target: str = ""
     kernels: dict[str, Kernel] = field(default_factory=dict)
+    functions: dict[str, Kernel] = field(default_factory=dict)  # .func, for kernels to call
     variables: dict[str, Variable] = field(default_factory=dict)

@@ -19,11 +19,11 @@ from tilewright.emulator.async_groups import AsyncGroups
 from tilewright.emulator.compiler import BasicBlock, Program
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.findings import Finding, Findings
-from tilewright.emulator.ir import Instruction
 from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.hazards import ArrayShadows, Hazards
+from tilewright.emulator.ir import Instruction
 from tilewright.emulator.local import LocalMemory
-from tilewright.emulator.memory import GlobalMemory, SharedMemory
+from tilewright.emulator.memory import Access, GlobalMemory, SharedMemory
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.specials import special
 from tilewright.launch import Dim3
@@ -88,6 +88,7 @@ class Machine:
         self.shared = SharedMemory(self.blocks, self.warps, shared_bytes, self.hazards)
         self.local = LocalMemory(self.full, program.local_bytes)
         self.steps = self.polls = 0
+        self.killed = np.zeros(self.full, bool)
         self.memory, self.findings, self.counters = trace.memory, trace.findings, trace.counters
         self.params = np.frombuffer(shape.params + bytes([POISON]) * PARAM_TAIL, np.uint8)
         self.copies = AsyncGroups()
@@ -184,6 +185,12 @@ class Machine:
         self._issued(number, lanes)
         for step in block.steps:
             step(self, mask)
+        if self.killed.any():
+            self._exit(lanes & self.killed)
+            lanes = lanes & ~self.killed
+            self.killed = np.zeros(self.full, bool)
+            if not lanes.any():
+                return
         taken, rest = self._split(block, lanes)
         self._put(number + 1, rest)
         if block.end is not None and taken.any():
@@ -331,6 +338,20 @@ class Machine:
         first = [int(i) for i in np.argwhere(lanes)[0]]
         at = self.program.blocks[number].last - 1
         self._fault("trap", at, "the kernel executed a trap", *first)
+
+    def acquire(self, at: int, access: Access) -> None:
+        """A strong load or an atomic may learn what another block has told at this address."""
+        if self.hazards is not None:
+            self.hazards.acquire(access)
+
+    def release(self, at: int, access: Access) -> None:
+        """A strong store or an atomic tells others what lies before the last fence."""
+        if self.hazards is not None:
+            self.hazards.release(access)
+
+    def kill(self, lanes: Array) -> None:
+        """These lanes end at the end of the basic block that they are in."""
+        self.killed = self.killed | lanes
 
     def fault(self, kind: str, at: int, what: str, lanes: Array) -> None:
         """Reports a fault of the first of these lanes [b, W, 32] at an instruction."""

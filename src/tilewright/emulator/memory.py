@@ -7,11 +7,12 @@ left of it after the checks. Loads and stores tell the chunk's hazards of it, wh
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.emulator.arrays import BY_WIDTH, LANES, POISON, Array, Mask, join
+from tilewright.emulator.change import Change, changed
 
 if TYPE_CHECKING:
     from tilewright.emulator.findings import Findings
@@ -109,6 +110,22 @@ class SharedMemory:
                 lost = lost & access.active
             if lost.any():
                 self.hazards.overlap(access, lost)
+
+    def change(
+        self, access: Access, values: list[Array], element: np.dtype[Any], change: Change
+    ) -> Array:
+        """An atomic: what each lane found, [blocks, W, 32]."""
+        if self.hazards is not None:
+            self.hazards.shared_write(access)
+        shape = (self.blocks, *access.address.shape[1:])
+        index = access.address // access.width + self._starts[access.width]
+        index = np.broadcast_to(index, shape)
+        on = np.broadcast_to(True if access.active is None else access.active, shape)
+        old = np.zeros(shape, BY_WIDTH[access.width])
+        given = [np.broadcast_to(value, shape)[on] for value in values]
+        memory = self.by_width[access.width].reshape(-1)
+        old[on] = changed(memory, index[on], given, element, change)
+        return old
 
     def _scatter(self, access: Access, values: Array) -> None:
         memory = self.by_width[access.width]
@@ -258,6 +275,37 @@ class GlobalMemory:
     def _watch(self, allocation: Allocation, access: Access, on: Mask, write: bool) -> None:
         if self.hazards is not None:
             self.hazards.array(allocation, access, on, write)
+
+    def change(
+        self,
+        access: Access,
+        values: list[Array],
+        element: np.dtype[Any],
+        change: Change,
+        full: tuple[int, int, int],
+    ) -> Array:
+        """An atomic: what each lane found, of the shape `full`."""
+        self.stores += 1
+        address = np.broadcast_to(access.address, full)
+        on = None if access.active is None else np.broadcast_to(access.active, full)
+        access = Access(address, on, access.width, access.at)
+        old = np.zeros(full, BY_WIDTH[access.width])
+        for allocation, lanes in self._parts(access):
+            self._watch(allocation, access, lanes, write=True)
+            index = (address[lanes] - allocation.base) // access.width
+            given = [np.broadcast_to(value, full)[lanes] for value in values]
+            memory = allocation.by_width[access.width]
+            old[lanes] = changed(memory, index, given, element, change)
+        return old
+
+    def text(self, address: int) -> str:
+        """The C string at an address, as far as it lies in an array."""
+        number = (address - GLOBAL_BASE) // _SPACING
+        if not 0 <= number < len(self.allocations):
+            return "?"
+        one = self.allocations[number]
+        raw = one.by_width[1][address - one.base :].tobytes()
+        return raw.split(b"\0")[0].decode("utf-8", "replace")
 
     def owner_name(self, address: int) -> str:
         """The array that an address belongs to, or lies behind."""

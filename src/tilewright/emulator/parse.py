@@ -43,6 +43,10 @@ _NUMBERS = r"\s+(\d+)\s+(\d+)\s+(\d+)"
 _LOC = re.compile(rf"\.loc{_NUMBERS}(?:.*?inlined_at{_NUMBERS})?", re.S)
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 _ENTRY = re.compile(r"\.entry\s+([%\w$]+)")
+_FUNCTION = re.compile(
+    r"\.func\s*(?:\.\w+\s+)*(?:\((?P<returns>[^)]*)\))?\s*(?P<name>[%\w$]+)\s*"
+    r"(?:\((?P<params>[^)]*)\))?"
+)
 _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)$", re.S)
 _RANGE = re.compile(r"(%?[\w$]+)\s*<\s*(\d+)\s*>$")
 _THREADS = re.compile(r"\.(maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
@@ -114,8 +118,9 @@ class _Reader:
         if self.kernel is not None:
             self.scope_count += 1
             self.scopes.append(_Scope(self.scope_count, len(self.kernel.instructions)))
-        elif ".entry" in statement.text:
-            self.kernel = self._header(statement.text)
+        elif ".entry" in statement.text or _FUNCTION.search(statement.text):
+            is_kernel = ".entry" in statement.text
+            self.kernel = (self._header if is_kernel else self._function)(statement.text)
             self.scopes, self.places, self.callers = [_Scope(0, 0)], (), {}
         else:
             self.skipping = 1
@@ -172,13 +177,7 @@ class _Reader:
             raise ValueError("the entry has no name")
         rest = text[match.end() :].strip()
         params, _, attributes = rest[1:].partition(")") if rest[:1] == "(" else ("", "", rest)
-        kernel = Kernel(match[1])
-        offset = 0
-        for declaration in split(params):
-            param = variable(declaration)
-            offset = -(-offset // param.align) * param.align
-            kernel.params.append(Parameter(param.name, param.kind, offset, param.nbytes))
-            offset += param.nbytes
+        kernel = Kernel(match[1], params=_parameters(params))
         for limit in _THREADS.finditer(attributes):
             x, y, z = (int(extent or 1) for extent in limit.group(2, 3, 4))
             if limit[1] == "reqntid":
@@ -187,6 +186,16 @@ class _Reader:
                 kernel.most_threads = prod((x, y, z))
         self.module.kernels[kernel.name] = kernel
         return kernel
+
+    def _function(self, text: str) -> Kernel:
+        """.func (returns) name (parameters); what it takes and gives are .param variables."""
+        match = _FUNCTION.search(text)
+        if match is None:
+            raise ValueError("the function has no name")
+        function = Kernel(match["name"], params=_parameters(match["params"] or ""))
+        function.returns = _parameters(match["returns"] or "")
+        self.module.functions[function.name] = function
+        return function
 
     # --- statements ---------------------------------------------------------------------
 
@@ -247,9 +256,23 @@ class _Reader:
         operands: tuple[Operand, ...] = ()
         if opcode.startswith("bra"):  # its label may come later: bound when the scope closes
             operands = tuple(Symbol(word) for word in split(match[2]))
-        elif not opcode.startswith("call"):  # not modelled; the opcode says so better
+        elif opcode.startswith("call"):
+            operands = self._call(match[2])
+        else:
             operands = tuple(self._operand(word) for word in split(match[2]))
         return Instruction(opcode, operands, guard, self.places, statement.line, text)
+
+    def _call(self, text: str) -> tuple[Operand, ...]:
+        """(returns), function, (parameters): three operands; each list may be missing."""
+        words = split(text)
+        returns = words.pop(0) if words and words[0].startswith("(") else "()"
+        name = words.pop(0) if words else ""
+        passed = words.pop(0) if words and words[0].startswith("(") else "()"
+        lists = [
+            Vector(tuple(self._operand(word) for word in split(part[1:-1]) if word))
+            for part in (returns, passed)
+        ]
+        return lists[0], self._operand(name), lists[1]
 
     # --- operands -----------------------------------------------------------------------
 
@@ -291,6 +314,19 @@ class _Reader:
         if (literal := number(match[1])) is not None:
             return Address(literal, _offset(match))
         return Address(self._named(match[1]), _offset(match))
+
+
+def _parameters(declarations: str) -> list[Parameter]:
+    """Parameters one behind the other, each on its own alignment."""
+    found, offset = [], 0
+    for declaration in split(declarations):
+        if not declaration:
+            continue
+        param = variable(declaration)
+        offset = -(-offset // param.align) * param.align
+        found.append(Parameter(param.name, param.kind, offset, param.nbytes))
+        offset += param.nbytes
+    return found
 
 
 def _offset(match: re.Match[str]) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.arrays import Array
-from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.clocks import Clocks
 
 NOBODY = -1
 _STRONG = 1 << 27
@@ -146,7 +146,9 @@ class Table:
             return None
         place = int(found[0])
         record = int(table[cells.index[place]])
-        return Conflict(place, record >> 12 & _MOST_INSTRUCTIONS, record >> 6 & 63, record & 63, wrote)
+        return Conflict(
+            place, record >> 12 & _MOST_INSTRUCTIONS, record >> 6 & 63, record & 63, wrote
+        )
 
 
 def overlaps(index: Array) -> bool:

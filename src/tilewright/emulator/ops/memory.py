@@ -1,28 +1,38 @@
-"""ld and st in the param, shared and global spaces. PTX ISA, "ld", "st"."""
+"""ld and st in all spaces but those of other blocks. PTX ISA, "ld", "st"."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from tilewright.emulator.arrays import LANES, TYPES, Array, Mask, join, split
 from tilewright.emulator.compiler import PARAM_BASE, Compiler, Fetch, Put
 from tilewright.emulator.counters import Price, priced, relative
-from tilewright.emulator.ir import TYPE_BYTES, Instruction, Operand, Vector
+from tilewright.emulator.generic import spaces
+from tilewright.emulator.ir import TYPE_BYTES, Address, Instruction, Operand, Symbol, Vector
+from tilewright.emulator.local import spread
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import Access
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 from tilewright.model import banks
 
-_TYPE = r"(?:\.(?P<vector>v2|v4))?\.(?P<type>[bus](?:8|16|32|64)|f32|f64)"
-_CACHE = r"(?:\.(?:ca|cg|cs|lu|cv|nc|wb|wt))?(?:\.L[12]::[\w:]+)*"
+_TYPE = r"(?:\.(?P<vector>v2|v4|v8))?\.(?P<type>[bus](?:8|16|32|64)|f16|bf16|f32|f64|b128)"
+_ORDER = r"(?:\.volatile|\.weak|(?:\.relaxed|\.acquire|\.release|\.mmio\.relaxed)\.(?:cta|cluster|gpu|sys))?"
+_CACHE = (
+    r"(?:\.(?:ca|cg|cs|lu|cv|nc|wb|wt))?(?:\.L1::\w+)?(?:\.L2::[\w:]+)*(?:\.level::\w+)*"
+    r"(?:\.unified)?"
+)
 _WIDEST = 16  # bytes of a lane
 _LD, _ST = "Data Movement: ld", "Data Movement: st"
 
 
-@op("ld", rf"\.param{_TYPE}", _LD)
+@op("ld", rf"\.param(?:::(?:entry|func))?{_TYPE}", _LD)
 def ld_param(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     load = _load(compiler, ins, g)
+    if _is_own(compiler, ins.operands[1]):
+        return _local_load(load, counted=False)
     size = TYPE_BYTES[load.kind]
 
     def step(machine: Machine, mask: Mask) -> None:
@@ -35,48 +45,121 @@ def ld_param(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return step
 
 
-@op("ld", rf"(?:\.volatile|\.weak)?\.shared(?:::cta)?{_TYPE}", _LD)
+@op("st", rf"\.param(?:::func)?{_TYPE}", _ST)
+def st_param(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Of a function that is called: its parameters are the thread's own memory."""
+    if not _is_own(compiler, ins.operands[0]):
+        raise ValueError("a kernel's parameters cannot be written")
+    return _local_store(_store(compiler, ins, g), counted=False)
+
+
+def _is_own(compiler: Compiler, operand: Operand) -> bool:
+    """Whether the address is that of a .param variable in the body, for a call."""
+    base = operand.base if isinstance(operand, Address) else None
+    return isinstance(base, Symbol) and base.name in compiler.local
+
+
+@op("ld", rf"{_ORDER}\.shared(?:::cta)?{_TYPE}", _LD)
 def ld_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     load = _load(compiler, ins, g)
     price = priced(banks.shared_load, load.width)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = shared_access(machine, load.at, load.address, mask, load.width, price)
+        where = load.address(machine.regs)
+        access = shared_access(machine, load.at, where, mask, load.width, price)
         load.deliver(machine, machine.shared.load(access), mask)
 
     return step
 
 
-@op("st", rf"(?:\.volatile|\.weak)?\.shared(?:::cta)?{_TYPE}", _ST)
+@op("st", rf"{_ORDER}\.shared(?:::cta)?{_TYPE}", _ST)
 def st_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     store = _store(compiler, ins, g)
     price = priced(banks.shared_store, store.width)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = shared_access(machine, store.at, store.address, mask, store.width, price)
+        where = store.address(machine.regs)
+        access = shared_access(machine, store.at, where, mask, store.width, price)
         machine.shared.store(access, store.collect(machine))
 
     return step
 
 
-@op("ld", rf"(?:\.volatile|\.weak)?\.global{_CACHE}{_TYPE}", _LD)
+@op("ld", rf"{_ORDER}\.(?:global|const){_CACHE}{_TYPE}", _LD)
 def ld_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     load = _load(compiler, ins, g)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = global_access(machine, load.at, load.address, mask, load.width)
+        where = load.address(machine.regs)
+        access = global_access(machine, load.at, where, mask, load.width)
+        machine.acquire(load.at, access)
         load.deliver(machine, machine.memory.load(access), mask)
 
     return step
 
 
-@op("st", rf"(?:\.volatile|\.weak)?\.global{_CACHE}{_TYPE}", _ST)
+@op("st", rf"{_ORDER}\.global{_CACHE}{_TYPE}", _ST)
 def st_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     store = _store(compiler, ins, g)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = global_access(machine, store.at, store.address, mask, store.width)
+        where = store.address(machine.regs)
+        access = global_access(machine, store.at, where, mask, store.width)
+        machine.release(store.at, access)
         machine.memory.store(access, store.collect(machine))
+
+    return step
+
+
+@op("ld", rf"{_ORDER}\.local{_CACHE}{_TYPE}", _LD)
+def ld_local(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    return _local_load(_load(compiler, ins, g), counted=True)
+
+
+@op("st", rf"{_ORDER}\.local{_CACHE}{_TYPE}", _ST)
+def st_local(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    return _local_store(_store(compiler, ins, g), counted=True)
+
+
+@op("ld", rf"{_ORDER}{_CACHE}{_TYPE}", _LD)
+def ld_generic(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Each lane's address says which space it is of."""
+    load = _load(compiler, ins, g)
+    price = priced(banks.shared_load, load.width)
+
+    def step(machine: Machine, mask: Mask) -> None:
+        for space, where, lanes in spaces(machine, load.address(machine.regs), mask):
+            if space == "shared":
+                found = shared_access(machine, load.at, where, lanes, load.width, price)
+                values = machine.shared.load(found)
+            elif space == "local":
+                values = local_load(machine, load.at, where, lanes, load.width)
+            else:
+                access = global_access(machine, load.at, where, lanes, load.width)
+                machine.acquire(load.at, access)
+                values = machine.memory.load(access)
+            load.deliver(machine, values, lanes)
+
+    return step
+
+
+@op("st", rf"{_ORDER}{_CACHE}{_TYPE}", _ST)
+def st_generic(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    store = _store(compiler, ins, g)
+    price = priced(banks.shared_store, store.width)
+
+    def step(machine: Machine, mask: Mask) -> None:
+        values = store.collect(machine)
+        for space, where, lanes in spaces(machine, store.address(machine.regs), mask):
+            if space == "shared":
+                found = shared_access(machine, store.at, where, lanes, store.width, price)
+                machine.shared.store(found, values)
+            elif space == "local":
+                local_store(machine, store.at, where, lanes, store.width, values)
+            else:
+                access = global_access(machine, store.at, where, lanes, store.width)
+                machine.release(store.at, access)
+                machine.memory.store(access, values)
 
     return step
 
@@ -134,20 +217,63 @@ def _elements(operand: Operand, g: Groups) -> tuple[tuple[Operand, ...], int]:
     return items, width
 
 
+def _local_load(load: _Load, counted: bool) -> Step:
+    def step(machine: Machine, mask: Mask) -> None:
+        where = load.address(machine.regs)
+        load.deliver(machine, local_load(machine, load.at, where, mask, load.width, counted), mask)
+
+    return step
+
+
+def _local_store(store: _Store, counted: bool) -> Step:
+    def step(machine: Machine, mask: Mask) -> None:
+        where, values = store.address(machine.regs), store.collect(machine)
+        local_store(machine, store.at, where, mask, store.width, values, counted)
+
+    return step
+
+
+def local_load(
+    machine: Machine, at: int, where: Array, mask: Mask, width: int, counted: bool = True
+) -> Array:
+    if counted:
+        _count_local(machine, at, where, mask, width)
+    return machine.local.load(machine.findings, at, where, mask, width)
+
+
+def local_store(
+    machine: Machine,
+    at: int,
+    where: Array,
+    mask: Mask,
+    width: int,
+    values: Array,
+    counted: bool = True,
+) -> None:
+    if counted:
+        _count_local(machine, at, where, mask, width)
+    machine.local.store(machine.findings, at, where, mask, width, values)
+
+
+def _count_local(machine: Machine, at: int, where: Array, mask: Mask, width: int) -> None:
+    address = np.broadcast_to(spread(where), machine.full)
+    on = None if mask is None else np.broadcast_to(mask, machine.full)
+    price = priced(banks.global_access, min(width, 4))
+    machine.counters.count(at, price, width, [relative(address, on)], machine.blocks)
+
+
 def shared_access(
-    machine: Machine, at: int, address: Fetch, mask: Mask, width: int, price: Price
+    machine: Machine, at: int, where: Array, mask: Mask, width: int, price: Price
 ) -> Access:
     """Checks and counts an access of all 32 lanes to shared memory."""
-    where = address(machine.regs)
     found = machine.shared.access(machine.findings, at, where, mask, width, LANES)
     rows = [relative(found.address, found.active)]
     machine.counters.count(at, price, width, rows, machine.blocks)
     return found
 
 
-def global_access(machine: Machine, at: int, address: Fetch, mask: Mask, width: int) -> Access:
+def global_access(machine: Machine, at: int, where: Array, mask: Mask, width: int) -> Access:
     """Checks and counts an access of all 32 lanes to global memory."""
-    where = address(machine.regs)
     found = machine.memory.access(machine.findings, at, where, mask, width, machine.full)
     rows = [relative(found.address, found.active)]
     machine.counters.count(at, priced(banks.global_access, width), width, rows, machine.blocks)

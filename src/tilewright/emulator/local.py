@@ -1,0 +1,78 @@
+"""Local memory: what belongs to one thread alone, and the parameters of functions it calls.
+
+Addresses count from 0 in each thread. Hardware spreads a thread's words over the warp, so that
+the lanes' accesses to one variable fill whole lines: so they are counted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tilewright.emulator.arrays import BY_WIDTH, LANES, POISON, Array, Mask
+from tilewright.emulator.findings import Findings
+
+_WORD = 4
+
+
+class LocalMemory:
+    """[blocks · warps · 32 threads, bytes], poisoned at the start."""
+
+    def __init__(self, full: tuple[int, int, int], nbytes: int) -> None:
+        self.full, self.nbytes = full, nbytes
+        self._row = -(-nbytes // 16) * 16
+        threads = full[0] * full[1] * full[2]
+        self._bytes = np.full((threads, self._row), POISON, np.uint8)
+        self._by_width = {width: self._bytes.view(dtype) for width, dtype in BY_WIDTH.items()}
+        self._thread = np.arange(threads).reshape(full)
+
+    def load(self, findings: Findings, at: int, address: Array, mask: Mask, width: int) -> Array:
+        address, on = self._checked(findings, at, address, mask, width)
+        values = self._by_width[width][self._thread, address // width]
+        if on is None:
+            return values
+        poison = np.full(width, POISON, np.uint8).view(values.dtype)[0]
+        return np.where(on, values, poison)
+
+    def store(
+        self, findings: Findings, at: int, address: Array, mask: Mask, width: int, values: Array
+    ) -> None:
+        address, on = self._checked(findings, at, address, mask, width)
+        values = np.broadcast_to(values, self.full)
+        memory, index = self._by_width[width], address // width
+        if on is None:
+            memory[self._thread, index] = values
+        else:
+            memory[self._thread[on], index[on]] = values[on]
+
+    def bytes_of(self, thread: tuple[int, int, int]) -> Array:
+        """All bytes of one thread (block of the chunk, warp, lane)."""
+        row: Array = self._bytes[self._thread[thread]]
+        return row
+
+    def _checked(
+        self, findings: Findings, at: int, address: Array, mask: Mask, width: int
+    ) -> tuple[Array, Mask]:
+        """Addresses of all threads; a thread out of bounds or misaligned is reported and off."""
+        address = np.broadcast_to(address, self.full)
+        mask = None if mask is None else np.broadcast_to(mask, self.full)
+        outside = (address < 0) | (address > self.nbytes - width)
+        misaligned = (address & (width - 1)) != 0
+        if not (outside.any() or misaligned.any()):
+            return address, mask
+        on = np.ones(self.full, bool) if mask is None else mask
+        what = f"{width} bytes of local memory"
+        blocks = self.full[0]
+        findings.lanes(
+            "out-of-bounds", at, f"{what} beyond its end", address, outside & on, blocks, None
+        )
+        why = f"{what} at an address that is no multiple of {width}"
+        findings.lanes("misaligned", at, why, address, misaligned & ~outside & on, blocks, None)
+        good = ~outside & ~misaligned
+        return np.where(good, address, 0), on & good
+
+
+def spread(address: Array) -> Array:
+    """Where the lanes' local addresses lie in memory: word for word beside each other."""
+    lane = np.arange(LANES).reshape(1, 1, LANES)
+    word: Array = address // _WORD * (_WORD * LANES) + lane * _WORD + address % _WORD
+    return word

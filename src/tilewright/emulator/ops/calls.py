@@ -1,0 +1,112 @@
+"""What the run time does for a kernel: printf and assert. CUDA C++ Programming Guide, same names."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tilewright.emulator.arrays import Array, Mask
+from tilewright.emulator.compiler import LOCAL_WINDOW, Compiler
+from tilewright.emulator.ir import Instruction, Symbol, Vector
+from tilewright.emulator.machine import Machine
+from tilewright.emulator.ops.integer import Groups
+from tilewright.emulator.ops.registry import Step, op
+
+_MOST_LINES = 1000  # of printf; more are counted, not kept
+_FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?([diouxXcfFeEgGaAsp%])")
+
+
+@op("call", r"\.vprintf", "call")
+def printf(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Kept as lines of the report, in the order of the lanes."""
+    passed = ins.operands[2]
+    if not isinstance(passed, Vector) or len(passed.items) != 2:
+        raise ValueError("vprintf takes a format and its arguments")
+    format_at, values_at = (_offset(compiler, item) for item in passed.items)
+    returned = ins.operands[0]
+    result = _offset(compiler, returned.items[0]) if _has_items(returned) else None
+    at = compiler.at
+
+    def step(machine: Machine, mask: Mask) -> None:
+        formats = _own(machine, at, format_at, mask)
+        values = _own(machine, at, values_at, mask)
+        if result is not None:
+            where = np.full((1, 1, 1), result, np.int64)
+            zero = np.zeros(machine.full, np.uint32)
+            machine.local.store(machine.findings, at, where, mask, 4, zero)
+        on = np.ones(machine.full, bool) if mask is None else np.broadcast_to(mask, machine.full)
+        for block, warp, lane in np.argwhere(on).tolist():
+            if len(machine.trace.printed) >= _MOST_LINES:
+                return
+            text = machine.memory.text(int(formats[block, warp, lane]))
+            arguments = int(values[block, warp, lane]) - LOCAL_WINDOW
+            thread = machine.local.bytes_of((block, warp, lane))
+            machine.trace.printed.append(_printed(machine, text, thread[max(0, arguments) :]))
+
+    return step
+
+
+@op("call", r"\.__assertfail", "call")
+def assertfail(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """A failed assert is a finding, and its lanes end."""
+    passed = ins.operands[2]
+    message_at = _offset(compiler, passed.items[0]) if _has_items(passed) else None
+    at = compiler.at
+
+    def step(machine: Machine, mask: Mask) -> None:
+        on = np.ones(machine.full, bool) if mask is None else np.broadcast_to(mask, machine.full)
+        text = "?"
+        if message_at is not None:
+            first = tuple(np.argwhere(on)[0])
+            text = machine.memory.text(int(_own(machine, at, message_at, mask)[first]))
+        machine.trace.completed = False
+        machine.fault("assert", at, f"the assertion {text!r} does not hold", on)
+        machine.kill(on)
+
+    return step
+
+
+def _has_items(operand: object) -> bool:
+    return isinstance(operand, Vector) and bool(operand.items)
+
+
+def _offset(compiler: Compiler, operand: object) -> int:
+    if not isinstance(operand, Symbol) or operand.name not in compiler.local:
+        raise ValueError(f"{operand} is not a .param variable of this body")
+    return compiler.local[operand.name] + operand.offset
+
+
+def _own(machine: Machine, at: int, offset: int, mask: Mask) -> Array:
+    where = np.full((1, 1, 1), offset, np.int64)
+    raw = machine.local.load(machine.findings, at, where, mask, 8)
+    return np.broadcast_to(raw.view(np.uint64), machine.full)
+
+
+def _printed(machine: Machine, text: str, raw: Array) -> str:
+    """The line that printf makes; arguments lie at their natural alignment, floats as doubles."""
+    at = 0
+
+    def one(match: re.Match[str]) -> str:
+        nonlocal at
+        kind = match[1]
+        if kind == "%":
+            return "%"
+        wide = kind in "fFeEgGaAsp" or re.search(r"(?:ll|l|z|j|t)", match[0]) is not None
+        size = 8 if wide else 4
+        at = -(-at // size) * size
+        word = raw[at : at + size].tobytes().ljust(size, b"\0")
+        at += size
+        plain = re.sub(r"hh|h|ll|l|z|j|t", "", match[0])
+        if kind in "fFeEgG":
+            return plain % np.frombuffer(word, "<f8")[0]
+        if kind in "aA":
+            return float(np.frombuffer(word, "<f8")[0]).hex()
+        number = int.from_bytes(word, "little", signed=kind in "di")
+        if kind == "s":
+            return plain % machine.memory.text(number)
+        if kind == "p":
+            return f"{number:#x}"
+        return plain % (chr(number & 255) if kind == "c" else number)
+
+    return _FORMAT.sub(one, text)
