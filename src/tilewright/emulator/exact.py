@@ -82,10 +82,12 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
     total, error = two_sum(product, upper)
     result = total + odd_sum(rest, error)
     size = np.abs(product)
-    plain = (a == 0) | (b == 0) | ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c)
+    finite = np.isfinite(a) & np.isfinite(b)
+    plain = (a == 0) | (b == 0) | ~finite | ~np.isfinite(c)
     safe = (np.abs(a) < 2.0**500) & (np.abs(b) < 2.0**500) & (size > 2.0**-900)
     safe &= np.abs(c) < 2.0**1000
-    result = np.where(plain, product + c, result)
+    endless = np.where(finite & np.isinf(c), c, product + c)  # the product may have overflown
+    result = np.where(plain, endless, result)
     hard = ~plain & ~safe
     if hard.any():
         result[hard] = _each(_fma_fraction, a[hard], b[hard], c[hard])
@@ -97,7 +99,7 @@ def _fma_fraction(a: float, b: float, c: float) -> float:
     try:
         return float(total)
     except OverflowError:
-        return math.copysign(math.inf, total)
+        return math.inf if total > 0 else -math.inf
 
 
 def _each(function: Callable[..., float], *operands: Array) -> Array:

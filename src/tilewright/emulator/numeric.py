@@ -145,7 +145,8 @@ def flushed(value: Array, normal: float) -> Array:
 def clamped(value: Array) -> Array:
     """.sat: into [0, 1]; NaN and −0 become +0."""
     zero, one = value.dtype.type(0), value.dtype.type(1)
-    return np.where(value > 0, np.minimum(value, one), zero)
+    inside: Array = np.where(value > 0, np.minimum(value, one), zero)
+    return inside
 
 
 def positive(value: Array) -> Array:

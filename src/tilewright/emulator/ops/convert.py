@@ -34,6 +34,8 @@ def integer(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 def saturating(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     have, want = np.iinfo(TYPES[g["type"]]), np.iinfo(TYPES[g["to"]])
     least, most = max(have.min, want.min), min(have.max, want.max)
+    if (least, most) == (have.min, have.max):
+        raise ValueError(f".{g['to']} holds every .{g['type']}: .sat is not allowed")
     to = TYPES[g["to"]]
     return apply(compiler, ins, lambda a: np.clip(a, least, most).astype(to), g["type"], g["to"])
 
@@ -44,6 +46,8 @@ def saturating(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 @op("cvt", rf"\.(?P<mode>rn|rz|rm|rp)(?P<sat>\.sat)?\.(?P<to>{_FLOAT})\.(?P<type>{_INT})", _ISA)
 def from_integer(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """Rounded once, also from 64 bits."""
+    if g["to"] == "bf16" and (g["sat"] or g["type"].endswith("8")):
+        raise ValueError("bf16 takes neither .sat nor integers of 8 bits")
     function, sat = _from_integer(g["to"], g["mode"]), bool(g["sat"])
     to = FORMATS.get(g["to"])
 
@@ -89,6 +93,8 @@ _WHOLE = "|".join(_ROUND)
 @op("cvt", rf"\.(?P<mode>{_WHOLE})(?:\.sat)?\.(?P<to>{_INT})\.(?P<type>f16|bf16|f64)", _ISA)
 def to_integer(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """Out of range saturates. NaN gives 0 to 32 bits or less but from f64, else the top bit."""
+    if g["type"] == "bf16" and g["to"].endswith("8"):
+        raise ValueError("bf16 does not become an integer of 8 bits")
     to, rounding = TYPES[g["to"]], _ROUND[g["mode"]]
     ftz, limits = bool(g.get("ftz")), np.iinfo(to)
     narrow = g["type"] != "f64" and limits.bits < 64

@@ -57,6 +57,8 @@ def between_floats(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         raise ValueError(f".{have} to .{want} takes {'no' if mode else 'a'} rounding")
     if g["ftz"] and "f32" not in (have, want):
         raise ValueError(".ftz is about f32")
+    if g["sat"] and "bf16" in (have, want):
+        raise ValueError("bf16 takes no .sat")
     if have == want and not g["ftz"] and not g["sat"]:
         return apply(compiler, ins, lambda a: a, BITS[have], BITS[want])
     if mode == "rn" and have == "f32" and not g["ftz"] and not g["sat"]:
@@ -86,6 +88,8 @@ def to_integral(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     kind, whole = g["type"], _WHOLE[g["mode"]]
     if g["ftz"] and kind != "f32":
         raise ValueError(".ftz is about f32")
+    if g["sat"] and kind == "bf16":
+        raise ValueError("bf16 takes no .sat")
     wide, narrow = float64(kind), _encode(kind)
 
     def function(a: Array) -> Array:
