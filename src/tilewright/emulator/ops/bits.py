@@ -138,7 +138,7 @@ def fns(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         count = np.zeros(shape, np.int64)
         for step in range(32):  # the ISA's loop, all lanes together
             at = first + np.where(up, step, -step)
-            inside = (at >= 0) & (at < 32) & ((n != 0) | (step == 0))
+            inside = (at >= 0) & (at < 32) & (first < 32) & ((n != 0) | (step == 0))
             bit = (word >> np.clip(at, 0, 31).astype(np.uint32) & np.uint32(1)).astype(bool)
             count += inside & bit
             hit = inside & bit & (count == wanted)
