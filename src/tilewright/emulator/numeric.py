@@ -139,7 +139,8 @@ def rounded(value: Array, to: Format, mode: str) -> Array:
 
 def flushed(value: Array, normal: float) -> Array:
     """Subnormal numbers become zeros of their sign (.ftz); `normal` is the smallest normal one."""
-    return np.where(np.abs(value) < normal, value * value.dtype.type(0), value)
+    small = np.abs(value) < normal
+    return np.where(small, value * value.dtype.type(0), value) if small.any() else value
 
 
 def clamped(value: Array) -> Array:

@@ -125,6 +125,7 @@ def test_slct(compute: Compute, kind: str, dtype: str) -> None:
         "set.lt.u64.u32 %d1, %r1, %r2;",
         "set.lt.f16x2.bf16x2 %r1, %r2, %r3;",
         "set.lt.u16.u32 %h1, %r2, %r3;",
+        "set.lt.f32.f16 %f1, %h2, %h3;",
         "slct.ftz.f32.s32 %f1, %f2, %f3, %r1;",
         "slct.f16.f32 %h1, %h2, %h3, %f1;",
         "selp.f16 %h1, %h2, %h3, %p1;",

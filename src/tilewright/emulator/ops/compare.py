@@ -175,6 +175,8 @@ _SET = rf"\.(?P<test>[a-z]+?){_BOOL}"
 @op("set", rf"{_SET}(?P<ftz>)\.(?P<to>u16|s16)\.(?P<type>bf16)", f"{_HALF}: set")
 def set_(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """1.0 or all bits where the test holds, else 0."""
+    if g["to"] == "f32" and g["type"] in ("f16", "bf16"):
+        raise ValueError(f"a test of .{g['type']} does not give .f32")
     into, *sources = ins.operands
     compare = comparison(compiler, tuple(sources), g)
     bits = "b16" if g["to"].endswith("16") else "b32"
