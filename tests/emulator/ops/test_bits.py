@@ -129,12 +129,32 @@ def test_pairs_of_16_bits(compute: Compute, kind: str) -> None:
 
 def test_min_and_max_with_relu(compute: Compute) -> None:
     for name, function in (("min", min), ("max", max)):
-        check(
-            compute,
-            f"{name}.relu.s32",
-            lambda x, y, f=function: max(f(signed(x, 32), signed(y, 32)), 0),
-            *columns(2),
-        )
+        for form in (f"{name}.relu.s32", f"{name}.s32.relu"):  # nvcc writes the second one
+            check(
+                compute,
+                form,
+                lambda x, y, f=function: max(f(signed(x, 32), signed(y, 32)), 0),
+                *columns(2),
+            )
+    a = np.array([0x8000_0005, 0x0001_FFFF], "u4")
+    got = compute("max.s16x2.relu %y, %a0, 0xFFFE0003;", "u4", a)
+    assert got.tolist() == [0x0000_0005, 0x0001_0003]
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32"])
+def test_differences_of_bytes(compute: Compute, kind: str) -> None:
+    def sizes(x: int, y: int) -> list[int]:
+        fields = [(x >> i & 255, y >> i & 255) for i in (0, 8, 16, 24)]
+        return [abs(as_kind(a, f"{kind[0]}8") - as_kind(b, f"{kind[0]}8")) for a, b in fields]
+
+    form = f"vabsdiff4.u32.{kind}.{kind}"
+    check(
+        compute,
+        form,
+        lambda x, y, z: sum(size << 8 * i for i, size in enumerate(sizes(x, y))),
+        *columns(3),
+    )
+    check(compute, f"{form}.add", lambda x, y, z: sum(sizes(x, y)) + z, *columns(3))
 
 
 # --- bits -------------------------------------------------------------------------------

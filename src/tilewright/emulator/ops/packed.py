@@ -58,6 +58,7 @@ _PAIRS: dict[str, Callable[[Array, Array], Array]] = {
 def _pairs(name: str) -> None:
     @op(name, r"(?P<relu>)\.(?P<type>[us]16)x2", f"{_ISA}: {name}")
     @op(name, r"(?P<relu>\.relu)\.(?P<type>s16)x2", f"{_ISA}: {name}")
+    @op(name, r"\.(?P<type>s16)x2(?P<relu>\.relu)", f"{_ISA}: {name}")
     def build(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         dtype, combine = TYPES[g["type"]], _PAIRS[name]
         if g["relu"] and name == "add":
@@ -77,7 +78,7 @@ for _name in _PAIRS:
 
 
 def _with_relu(name: str) -> None:
-    @op(name, r"\.relu\.s32", f"{_ISA}: {name}")
+    @op(name, r"\.relu\.s32|\.s32\.relu", f"{_ISA}: {name}")
     def build(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         combine = _PAIRS[name]
 
@@ -89,3 +90,18 @@ def _with_relu(name: str) -> None:
 
 for _name in ("min", "max"):
     _with_relu(_name)
+
+
+@op("vabsdiff4", rf"\.(?:u32|s32){_TYPES}(?P<add>\.add)?", "Video Instructions: vabsdiff4")
+def vabsdiff4(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """The differences of four bytes without their sign; with .add their sum and c."""
+
+    def function(a: Array, b: Array, c: Array) -> Array:
+        pairs = zip(_parts(a, g["a"], 8), _parts(b, g["b"], 8), strict=True)
+        sizes = [np.abs(x - y) for x, y in pairs]
+        total = c.astype(np.int64) if g["add"] else np.zeros((1, 1, 1), np.int64)
+        for place, size in enumerate(sizes):
+            total = total + (size if g["add"] else (size & 255) << 8 * place)
+        return total.astype(np.uint32)
+
+    return apply(compiler, ins, function, "b32 b32 u32", "b32")
