@@ -99,8 +99,8 @@ def test_an_error_has_the_place_the_text_and_the_ptx_line(kernel_text: Text) -> 
 
 def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> None:
     out = np.zeros(1, "u4")
-    with pytest.raises(UnsupportedError, match=r"'add\.sat\.s32 %r1, %r1, 1'"):
-        execute("st.global.u32 [%d0], 1; add.sat.s32 %r1, %r1, 1; ret;", out)
+    with pytest.raises(UnsupportedError, match=r"'add\.sat\.u32 %r1, %r1, 1'"):
+        execute("st.global.u32 [%d0], 1; add.sat.u32 %r1, %r1, 1; ret;", out)
     assert out == [0]
 
 

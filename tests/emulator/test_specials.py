@@ -68,3 +68,31 @@ def test_shared_memory_sizes(execute: Execute) -> None:
       st.global.v2.u32 [%d0], {%r1, %r2}; ret;"""
     execute(body, out, shared_bytes=28)
     assert out.tolist() == [28, 128]
+
+
+def test_where_a_block_runs(execute: Execute) -> None:
+    out = np.zeros((200, 4), "u4")
+    body = """mov.u32 %r1, %smid; mov.u32 %r2, %nsmid; mov.u64 %d5, %gridid;
+      cvt.u32.u64 %r3, %d5; mov.u32 %r5, %ctaid.x; mul.wide.u32 %d2, %r5, 16;
+      add.s64 %d0, %d0, %d2; st.global.v4.u32 [%d0], {%r1, %r2, %r3, 0}; ret;"""
+    execute(body, out, grid=(200,), block=(1,))
+    assert out[:, 0].tolist() == [block % 132 for block in range(200)]
+    assert set(out[:, 1].tolist()) == {132}
+    assert not out[:, 2].any()
+
+
+def test_clocks_go_on(execute: Execute) -> None:
+    out = np.zeros(4, "u8")
+    body = """mov.u64 %d5, %clock64; mov.u64 %d6, %clock64; mov.u32 %r1, 0;
+      LOOP: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 5; @%p1 bra LOOP;
+      mov.u64 %d7, %globaltimer; mov.u32 %r2, %clock; cvt.u64.u32 %d8, %r2;
+      st.global.v2.u64 [%d0], {%d5, %d6}; st.global.v2.u64 [%d0+16], {%d7, %d8}; ret;"""
+    execute(body, out, block=(1,))
+    assert sorted(set(out.tolist())) == out.tolist()
+
+
+def test_waiting_for_a_time_ends(execute: Execute) -> None:
+    body = """mov.u64 %d5, %clock64; add.u64 %d5, %d5, 1000;
+      WAIT: nanosleep.u32 20; mov.u64 %d6, %clock64; setp.lt.u64 %p1, %d6, %d5;
+      @%p1 bra WAIT; ret;"""
+    assert execute(body).completed

@@ -1,4 +1,8 @@
-"""Special registers. PTX ISA, "Special Registers"."""
+"""Special registers. PTX ISA, "Special Registers".
+
+%clock, %clock64 and %globaltimer change while a kernel runs: `mov` reads them from the machine.
+%smid deals the blocks out to the SMs of one H200 in turn.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,16 @@ _OF_LANE: dict[str, Callable[[Array], Array]] = {
     "%lanemask_ge": lambda lane: _ALL << lane,
     "%lanemask_gt": lambda lane: _ALL << lane << _ONE,
 }
+CARRY = "%cc"  # CC.CF, the carry flag: no text can name it, ops/carry.py reads and writes it
+CLOCKS = {"%clock": "u32", "%clock64": "u64", "%globaltimer": "u64"}  # and what reads them
+_SMS = 132
 _OF_LAUNCH: dict[str, Callable[[Shape, int], int]] = {
     "%nwarpid": lambda shape, shared_bytes: shape.warps,
     "%dynamic_smem_size": lambda shape, shared_bytes: shape.shared_bytes,
     "%total_smem_size": lambda shape, shared_bytes: shared_bytes,
+    "%nsmid": lambda shape, shared_bytes: _SMS,
+    "%gridid": lambda shape, shared_bytes: 0,
+    CARRY: lambda shape, shared_bytes: 0,
 }
 _AXES = "xyz"
 _OF_AXIS = ("tid", "ntid", "ctaid", "nctaid")
@@ -35,6 +45,7 @@ KNOWN = {
     *_OF_LANE,
     *_OF_LAUNCH,
     "%warpid",
+    "%smid",
     *(f"%{name}.{axis}" for name in _OF_AXIS for axis in _AXES),
 }
 
@@ -51,6 +62,8 @@ def special(name: str, shape: Shape, ids: Array, shared_bytes: int) -> Array:
         return np.full((1, 1, 1), _OF_LAUNCH[name](shape, shared_bytes), np.uint32)
     if name == "%warpid":
         return thread[..., :1] >> np.uint32(5)
+    if name == "%smid":
+        return (ids.reshape(-1, 1, 1) % _SMS).astype(np.uint32)
     register, axis = name[1:].split(".")
     at = _AXES.index(axis)
     extents = shape.block if register in ("tid", "ntid") else shape.grid

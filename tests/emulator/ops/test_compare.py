@@ -94,7 +94,7 @@ def test_selp_keeps_the_payload_of_a_nan(compute: Compute) -> None:
         ("setp.lo.s32 %p1, %r1, %r2;", "does not compare .s32"),
         ("setp.ltu.u32 %p1, %r1, %r2;", "does not compare .u32"),
         ("setp.xx.u32 %p1, %r1, %r2;", "does not compare .u32"),
-        ("setp.lt.ftz.f32 %p1, %f1, %f2;", "does not model this opcode"),
+        ("setp.lt.ftz.f64 %p1, %g1, %g2;", "does not model this opcode"),
         ("setp.lt.and.u32 %p1, %r1, %r2;", "a predicate goes with .and"),
         ("setp.lt.u32 %p1, %r1, %r2, %p2;", "not understood"),
         ("setp.lt.u32 %p1, %r1;", "not understood"),

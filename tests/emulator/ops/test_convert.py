@@ -209,11 +209,15 @@ def test_packed_conversion_puts_the_first_source_on_top(compute: Compute, kind: 
 @pytest.mark.parametrize(
     "text",
     [
-        "cvt.sat.u8.s32 %r1, %r2;",
-        "cvt.rz.f32.f64 %f1, %g1;",
-        "cvt.rn.satfinite.bf16.f32 %h1, %f1;",
-        "cvt.rna.tf32.f32 %r1, %f1;",
+        "cvt.rn.u8.s32 %r1, %r2;",
+        "cvt.rna.f32.f64 %f1, %g1;",
+        "cvt.rm.satfinite.bf16.f32 %h1, %f1;",
+        "cvt.rp.tf32.f32 %r1, %f1;",
         "cvt.f32.s32 %f1, %r1;",
+        "cvt.rn.e4m3x2.f32 %h1, %f1, %f2;",
+        "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;",
+        "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
+        "cvt.pack.u8.s32.b32 %r1, %r2, %r3, %r4;",
     ],
 )
 def test_other_conversions_stop(execute: Callable[..., Any], text: str) -> None:

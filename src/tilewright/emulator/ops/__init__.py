@@ -5,8 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 
 _FILES = (
-    *("integer", "compare", "floating", "convert", "move"),
-    *("memory", "async_copy", "matrix", "warp"),
+    *("integer", "bits", "carry", "packed", "compare", "select"),
+    *("floating", "approximate", "extremes", "half"),
+    *("convert", "convert_float", "convert_packed", "move"),
+    *("memory", "async_copy", "matrix", "warp", "collective", "hints"),
 )
 
 

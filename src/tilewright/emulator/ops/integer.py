@@ -1,4 +1,7 @@
-"""Integer and logic instructions. PTX ISA, "Integer Arithmetic" and "Logic and Shift"."""
+"""Integer and logic instructions. PTX ISA, "Integer Arithmetic" and "Logic and Shift".
+
+The builders of bit fields, of carries and of packed integers have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def _twice(kind: str) -> str:
     return f"{kind[0]}{2 * int(kind[1:])}"
 
 
-@op("add", rf"\.{_INT}", _ARITHMETIC)
+@op("add", rf"\.{_INT}", f"{_ARITHMETIC}: add")
 def add(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     kind = _unsigned(g["type"])  # two's complement: the sign makes no difference
     return apply(compiler, ins, np.add, f"{kind} {kind}", kind)
@@ -99,18 +102,53 @@ def mad_wide(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return apply(compiler, ins, function, f"{kind} {kind} {wide}", wide)
 
 
-@op("mul", rf"\.hi\.{_INT}", _ARITHMETIC)
+@op("mul", rf"\.hi\.{_INT}", f"{_ARITHMETIC}: mul")
 def mul_hi(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    kind, bits = g["type"], int(g["type"][1:])
+    kind = g["type"]
+    return apply(compiler, ins, high_half, f"{kind} {kind}", kind)
+
+
+@op("mad", rf"\.hi\.{_INT}", f"{_ARITHMETIC}: mad")
+def mad_hi(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    kind = g["type"]
+
+    def function(a: Array, b: Array, c: Array) -> Array:
+        return high_half(a, b) + c
+
+    return apply(compiler, ins, function, f"{kind} {kind} {kind}", kind)
+
+
+@op("mad", r"\.hi\.sat\.s32", f"{_ARITHMETIC}: mad")
+def mad_hi_sat(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    def function(a: Array, b: Array, c: Array) -> Array:
+        return _saturated(high_half(a, b).astype(np.int64) + c)
+
+    return apply(compiler, ins, function, "s32 s32 s32", "s32")
+
+
+def _saturated(value: Array) -> Array:
+    """int64 clamped to what s32 holds."""
+    return np.clip(value, -(1 << 31), (1 << 31) - 1).astype(np.int32)
+
+
+@op("add", r"\.sat\.s32", f"{_ARITHMETIC}: add")
+def add_sat(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    return apply(compiler, ins, lambda a, b: _saturated(a.astype(np.int64) + b), "s32 s32", "s32")
+
+
+@op("sub", r"\.sat\.s32", f"{_ARITHMETIC}: sub")
+def sub_sat(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    return apply(compiler, ins, lambda a, b: _saturated(a.astype(np.int64) - b), "s32 s32", "s32")
+
+
+def high_half(a: Array, b: Array) -> Array:
+    """The upper half of the product of two integers of one type."""
+    bits = 8 * a.itemsize
     if bits == 64:
-        return apply(compiler, ins, _high_64, f"{kind} {kind}", kind)
-    narrow, wide = TYPES[kind], TYPES[_twice(kind)]
-
-    def function(a: Array, b: Array) -> Array:
-        high: Array = ((a.astype(wide) * b.astype(wide)) >> bits).astype(narrow)
-        return high
-
-    return apply(compiler, ins, function, f"{kind} {kind}", kind)
+        return _high_64(a, b)
+    wide = np.dtype(f"{a.dtype.kind}{2 * a.itemsize}")
+    high: Array = (a.astype(wide) * b.astype(wide) >> bits).astype(a.dtype)
+    return high
 
 
 def _high_64(a: Array, b: Array) -> Array:
@@ -170,6 +208,49 @@ def absolute(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return apply(compiler, ins, np.abs, g["type"], g["type"])
 
 
+@op("sad", rf"\.{_INT}", f"{_ARITHMETIC}: sad")
+def sad(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    def function(a: Array, b: Array, c: Array) -> Array:
+        total: Array = c + np.where(a < b, b - a, a - b)
+        return total
+
+    return apply(compiler, ins, function, " ".join([g["type"]] * 3), g["type"])
+
+
+_24 = r"\.(?P<half>lo|hi)\.(?P<type>[us]32)"
+
+
+def _product_24(a: Array, b: Array, half: str) -> Array:
+    """32 bits of the 48-bit product of the low 24 bits, as int64: the upper or the lower ones."""
+    eight, signed = a.dtype.type(8), a.dtype.kind == "i"
+    low = [(x << eight >> eight).astype(np.int64) for x in (a, b)]
+    part = low[0] * low[1] >> (16 if half == "hi" else 0)
+    product: Array = part.astype(np.int32 if signed else np.uint32).astype(np.int64)
+    return product
+
+
+@op("mul24", _24, f"{_ARITHMETIC}: mul24")
+def mul24(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    kind, half = g["type"], g["half"]
+
+    def function(a: Array, b: Array) -> Array:
+        return _product_24(a, b, half).astype(TYPES[kind])
+
+    return apply(compiler, ins, function, f"{kind} {kind}", kind)
+
+
+@op("mad24", _24, f"{_ARITHMETIC}: mad24")
+@op("mad24", r"\.(?P<half>hi)(?P<sat>\.sat)\.(?P<type>s32)", f"{_ARITHMETIC}: mad24")
+def mad24(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    kind, half, sat = g["type"], g["half"], bool(g.get("sat"))
+
+    def function(a: Array, b: Array, c: Array) -> Array:
+        total = _product_24(a, b, half) + c
+        return _saturated(total) if sat else total.astype(TYPES[kind])
+
+    return apply(compiler, ins, function, f"{kind} {kind} {kind}", kind)
+
+
 _LOGIC_TYPE = r"\.(?P<type>pred|b(?:16|32|64))"
 
 
@@ -217,110 +298,7 @@ def shr(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return apply(compiler, ins, function, f"{g['type']} u32", g["type"])
 
 
-@op("shf", r"\.(?P<way>[lr])\.(?P<mode>wrap|clamp)\.b32", _LOGIC)
-def shf(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    left, wrap = g["way"] == "l", g["mode"] == "wrap"
-
-    def function(low: Array, high: Array, amount: Array) -> Array:
-        n = (amount & 31 if wrap else np.minimum(amount, 32)).astype(np.uint64)
-        pair = high.astype(np.uint64) << np.uint64(32) | low
-        moved: Array = (pair << n) >> np.uint64(32) if left else pair >> n
-        return moved.astype(np.uint32)
-
-    return apply(compiler, ins, function, "b32 b32 u32", "b32")
-
-
-@op("bfi", r"\.(?P<type>b(?:32|64))", _ARITHMETIC)
-def bfi(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    dtype, bits = TYPES[g["type"]], int(g["type"][1:])
-
-    def function(field: Array, into: Array, position: Array, length: Array) -> Array:
-        at = position & 255
-        count = np.minimum(length & 255, bits)
-        mask = _low_ones(count, dtype, bits)
-        shift = np.minimum(at, bits - 1).astype(dtype)
-        placed = np.where(at < bits, mask << shift, dtype.type(0))
-        merged: Array = (into & ~placed) | ((field << shift) & placed)
-        return merged
-
+@op("cnot", rf"\.{_BITS}", f"{_LOGIC}: cnot")
+def cnot(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     kind = g["type"]
-    return apply(compiler, ins, function, f"{kind} {kind} u32 u32", kind)
-
-
-@op("bfe", r"\.(?P<type>[us](?:32|64))", _ARITHMETIC)
-def bfe(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    """A field that reaches past the top bit is filled with the sign there (zeros for .u)."""
-    kind, bits = g["type"], int(g["type"][1:])
-    unsigned = TYPES[_unsigned(kind)]
-
-    def function(a: Array, position: Array, length: Array) -> Array:
-        at, count = (position & 255).astype(np.int64), (length & 255).astype(np.int64)
-        inside = np.clip(bits - at, 0, count)  # bits of the field that the operand has
-        raw = a.view(unsigned) >> np.minimum(at, bits - 1).astype(unsigned)
-        mask = _low_ones(inside, unsigned, bits)
-        if kind[0] == "u":
-            field: Array = raw & mask
-            return field
-        last = np.minimum(at + np.maximum(count, 1) - 1, bits - 1).astype(unsigned)
-        negative = ((a.view(unsigned) >> last) & unsigned.type(1)).astype(bool) & (count > 0)
-        signed: Array = np.where(negative, raw & mask | ~mask, raw & mask).view(TYPES[kind])
-        return signed
-
-    return apply(compiler, ins, function, f"{kind} u32 u32", kind)
-
-
-def _low_ones(count: Array, dtype: np.dtype[np.generic], bits: int) -> Array:
-    """A mask of `count` ones at the bottom; a shift by the full width must not happen."""
-    one = np.ones((), dtype)
-    short = (one << np.minimum(count, bits - 1).astype(dtype)) - one
-    return np.where(count >= bits, ~np.zeros((), dtype), short)
-
-
-@op("popc", r"\.(?P<type>b(?:32|64))", _ARITHMETIC)
-def popc(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    return apply(compiler, ins, _ones, g["type"], "u32")
-
-
-def _ones(a: Array) -> Array:
-    bits = np.unpackbits(np.ascontiguousarray(a)[..., None].view(np.uint8), axis=-1)
-    count: Array = bits.sum(-1, dtype=np.uint32)
-    return count
-
-
-@op("clz", r"\.(?P<type>b(?:32|64))", _ARITHMETIC)
-def clz(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    bits = int(g["type"][1:])
-
-    def function(a: Array) -> Array:
-        filled = a
-        for step in (1, 2, 4, 8, 16, 32):
-            if step < bits:
-                filled = filled | filled >> filled.dtype.type(step)
-        return np.uint32(bits) - _ones(filled)
-
-    return apply(compiler, ins, function, g["type"], "u32")
-
-
-@op("brev", r"\.(?P<type>b(?:32|64))", _ARITHMETIC)
-def brev(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    def function(a: Array) -> Array:
-        raw = np.ascontiguousarray(a)[..., None].view(np.uint8)
-        flipped: Array = np.packbits(np.unpackbits(raw, axis=-1)[..., ::-1], axis=-1)
-        return flipped.view(a.dtype)[..., 0]
-
-    return apply(compiler, ins, function, g["type"], g["type"])
-
-
-@op("prmt", r"\.b32", "Data Movement and Conversion Instructions: prmt")
-def prmt(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    def function(a: Array, b: Array, control: Array) -> Array:
-        pair = b.astype(np.uint64) << np.uint64(32) | a
-        result = np.zeros(1, np.uint32)
-        for lane in range(4):
-            pick = control >> np.uint32(4 * lane)
-            byte = (pair >> ((pick & 7) * 8).astype(np.uint64)).astype(np.uint32) & 255
-            sign = np.where(byte & 128, np.uint32(255), np.uint32(0))
-            result = result | np.where(pick & 8, sign, byte) << np.uint32(8 * lane)
-        return result.astype(np.uint32)
-
-    return apply(compiler, ins, function, "b32 b32 u32", "b32")
+    return apply(compiler, ins, lambda a: (a == 0).astype(a.dtype), kind, kind)

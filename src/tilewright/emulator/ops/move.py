@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.emulator.arrays import TYPES, Array, Mask, join, split
+from tilewright.emulator.arrays import TYPES, Array, Mask, constant, join, split
 from tilewright.emulator.compiler import SHARED_WINDOW, Compiler
-from tilewright.emulator.ir import Instruction, Vector
+from tilewright.emulator.ir import Instruction, Special, Vector
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.ops.integer import Groups, apply
 from tilewright.emulator.ops.registry import Step, op
+from tilewright.emulator.specials import CLOCKS
 
 
 @op("mov", r"\.(?P<type>pred|[busf](?:16|32|64))", "Data Movement: mov")
@@ -18,11 +19,28 @@ def mov(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     kind = g["type"]
     if kind == "pred" and (isinstance(into, Vector) or isinstance(value, Vector)):
         raise ValueError("a predicate has no parts")
+    if isinstance(value, Special) and value.name in CLOCKS:
+        return _clock(compiler, ins, value, kind)
     if isinstance(into, Vector):
         return _unpack(compiler, into, ins, kind)
     if isinstance(value, Vector):
         return _pack(compiler, value, ins, kind)
     return apply(compiler, ins, lambda a: a, kind, kind)
+
+
+def _clock(compiler: Compiler, ins: Instruction, clock: Special, kind: str) -> Step:
+    """Time as this machine knows it: it goes up by the length of the kernel for every basic block
+    that a warp runs, and by one an instruction inside, so that later reads give larger values."""
+    if kind[0] == "f" or int(kind[1:]) != int(CLOCKS[clock.name][1:]):
+        raise ValueError(f"{clock.name} is read as .{CLOCKS[clock.name]}")
+    put, at = compiler.dest(ins.operands[0], kind), compiler.at
+    length = len(compiler.kernel.instructions)
+
+    def step(machine: Machine, mask: Mask) -> None:
+        now = machine.trace.issues.total() * length + at
+        put(machine.regs, constant(now, TYPES[kind]), mask)
+
+    return step
 
 
 def _part(kind: str, parts: Vector) -> str:
