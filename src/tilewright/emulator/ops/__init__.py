@@ -6,7 +6,7 @@ from importlib import import_module
 
 _FILES = (
     *("integer", "compare", "floating", "convert", "move"),
-    *("memory", "async_copy", "matrix", "warp"),
+    *("memory", "async_copy", "matrix", "wmma", "warp"),
 )
 
 
