@@ -21,7 +21,7 @@ _KEEP = 256  # accumulators; a kernel has up to 64 alive, each 512 bytes a warp
 _KEEP_OPERANDS = 64
 
 BITS = {
-    **dict.fromkeys(("f64",), 64),
+    "f64": 64,
     **dict.fromkeys(("f32", "tf32", "s32"), 32),
     **dict.fromkeys(("f16", "bf16"), 16),
     **dict.fromkeys(("s8", "u8", "e4m3", "e5m2"), 8),
@@ -160,7 +160,9 @@ class Fragments:
         elements = values(words, kind).take(form.place, axis=1)
         return elements.reshape(self.count * form.many, form.rows, form.columns)
 
-    def registers(self, matrix: Array, form: Layout, words: Callable[[Array], Array]) -> list[Array]:
+    def registers(
+        self, matrix: Array, form: Layout, words: Callable[[Array], Array]
+    ) -> list[Array]:
         """The registers of a matrix; `words` makes 32 or 64 bits of the elements of each."""
         elements = matrix.reshape(self.count, -1).take(form.cell.reshape(-1), axis=1)
         lanes = words(elements.reshape(*self.full[:2], *form.cell.shape))
@@ -168,8 +170,9 @@ class Fragments:
 
     def multiply_add(self, a: Array, b: Array, c: Sequence[Array]) -> list[Array]:
         """The four registers of a·b + c for m16n8 in fp32."""
-        product = np.matmul(a, b)
-        product += self._accumulator(c)
+        product, addend = np.matmul(a, b), self._accumulator(c)
+        product += addend
+        product = settled(product, a, b, addend)
         lanes = product.reshape(*self.full[:2], 2, self.full[2], 2)
         regs = [lanes[:, :, half, :, low] for half in (0, 1) for low in (0, 1)]
         if len(self._accumulators) >= _KEEP:  # the oldest ones went elsewhere than to an mma
@@ -212,13 +215,67 @@ def values(words: Array, kind: str) -> Array:
     return _FP8[kind].take(words.view(np.uint8))
 
 
+def settled(total: Array, a: Array, b: Array, c: Array) -> Array:
+    """total = a·b + c in fp32, with what overflowed or is NaN as the hardware has it.
+
+    An infinity takes the sign of the whole sum: the order in which it overflowed doesn't show.
+    """
+    if np.isfinite(total.sum()):
+        return total
+    whole = (np.matmul(a.astype(np.float64), b.astype(np.float64)) + c).astype(np.float32)
+    total = np.where(np.isfinite(total), total, whole)
+    total[np.isnan(total)] = _NAN
+    return total
+
+
+_NAN = np.uint32(0x7FFF_FFFF).view(np.float32)
+
+
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """a·b + c in fp64, rounded once (Boldo and Melquiond 2008: the errors' sum rounded to odd).
+
+    Products outside 1e-270 to 1e290 are rounded before the addition.
+    """
+    product = a * b
+    (a1, a0), (b1, b0) = _split(a), _split(b)
+    low = a0 * b0 - (((product - a1 * b1) - a0 * b1) - a1 * b0)
+    middle, error = _two_sum(c, low)
+    high, rest = _two_sum(product, middle)
+    tail, lost = _two_sum(error, rest)
+    bits = tail.view(np.int64)
+    away = np.where((lost > 0) == (tail > 0), 1, -1)
+    odd = np.where((lost != 0) & (bits & 1 == 0), bits + away, bits).view(np.float64)
+    size = np.abs(product)
+    safe = (size > 1e-270) & (size < 1e290) & (np.abs(c) < 1e290)
+    # What overflows or vanishes does so with its sign.
+    plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, product + c)
+    plain = np.where((product == 0) & (a != 0) & (b != 0) & (c == 0), product, plain)
+    return np.where(safe, high + odd, plain)
+
+
+def _split(value: Array) -> tuple[Array, Array]:
+    """Two halves of 26 bits each (Dekker)."""
+    scaled = value * (2.0**27 + 1)
+    high = scaled - (scaled - value)
+    return high, value - high
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and its error (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
 def _fp8_values(exponent_bits: int) -> Array:
     """All 256 values of e4m3 (no infinity, one NaN a sign) or e5m2 (the upper half of fp16)."""
     bits = np.arange(256)
     if exponent_bits == 5:
         return (bits.astype(np.uint16) << np.uint16(8)).view(np.float16).astype(np.float32)
     exponent, mantissa = bits >> 3 & 15, bits & 7
-    size = np.where(exponent == 0, mantissa / 8 * 2.0**-6, (1 + mantissa / 8) * 2.0 ** (exponent - 7.0))
+    size = np.where(
+        exponent == 0, mantissa / 8 * 2.0**-6, (1 + mantissa / 8) * 2.0 ** (exponent - 7.0)
+    )
     size[bits & 0x7F == 0x7F] = np.nan
     return np.copysign(size, np.where(bits < 128, 1.0, -1.0)).astype(np.float32)
 

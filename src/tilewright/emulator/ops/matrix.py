@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,14 @@ from tilewright.emulator.fragments import (
     BITS,
     Fragments,
     Layout,
+    fused,
     mma_a,
     mma_b,
     mma_c,
     quad_a,
     quad_b,
     quad_c,
+    settled,
 )
 from tilewright.emulator.ir import Instruction, Operand, Vector
 from tilewright.emulator.machine import Machine
@@ -123,10 +125,17 @@ _SHAPES = {  # the bits of a multiplicand's elements that each shape takes
 class Product:
     """d = a·b + c of one instruction: the types and the places of its operands.
 
-    Products are exact. A multiply-add of floats sums its products in fp32 (fp64 for f64) in the
-    order of the host's matrix product, adds c last, and rounds to fp16 where d is f16. Hardware
-    aligns products and c to the largest of them and truncates, so that results may differ by the
-    bound in tests/emulator/test_silicon.py. Integers are exact, wrap, and saturate if told to.
+    Products are exact, and so are integers, which wrap or saturate. How floats are summed:
+
+    - f32 from f16, bf16, tf32 and fp8: products in fp32 in the order of the host's matrix
+      product, then c. An H200 aligns the products and c to the largest exponent among them,
+      drops what lies beyond 25 fraction bits, sums, and truncates to fp32 (fp8: in two halves
+      from 0, and c is added with a rounding), so that it differs in the last bits.
+    - f16: the exact sum, rounded once, as an H200 does it; a sum that rounds to zero is +0.
+      fp8 rounds after each half of k (k % 4 < 2 first) and after c.
+    - f64, and f16 of m8n8k4: fused multiply-adds along k from c on, as an H200 does it.
+
+    A sum beyond fp32 is infinity with the sign of the whole, and NaN is 0x7FFFFFFF.
     """
 
     kinds: tuple[str, str, str, str]  # of d, a, b, c
@@ -141,9 +150,7 @@ class Product:
         types = ["f32" if kind == "f32" else _REGISTER[BITS[kind]] for kind in self.kinds]
         puts = [compiler.dest(item, types[0]) for item in parts[0]]
         a, b, c = (_sources(compiler, *pair) for pair in zip(parts[1:], types[1:], strict=True))
-        compute = self._m16n8 if self.layouts[0] is self.layouts[3] is mma_c(16, 32) else self._any
-        if self.kinds[0] != "f32":
-            compute = self._any
+        compute = self._compute
 
         def step(machine: Machine, mask: Mask) -> None:
             regs, fragments = machine.regs, machine.fragments
@@ -155,37 +162,65 @@ class Product:
 
         return step
 
-    def _m16n8(self, fragments: Fragments, a: Array, b: Array, c: list[Array]) -> list[Array]:
-        return fragments.multiply_add(a, b, c)
-
-    def _any(self, fragments: Fragments, a: Array, b: Array, c: list[Array]) -> list[Array]:
-        """The registers of d, for all layouts and types."""
+    def _compute(self, fragments: Fragments, a: Array, b: Array, c: list[Array]) -> list[Array]:
+        """The registers of d."""
+        d = self.kinds[0]
+        if d == "f32" and self.layouts[0] is self.layouts[3] is mma_c(16, 32):
+            return fragments.multiply_add(a, b, c)
         addend = fragments.matrix(c, self.layouts[3], self.kinds[3])
-        if self.kinds[0] == "s32":  # sums of products stay below 2**24: fp32 is exact
-            total = np.matmul(a, b).astype(np.int64) + addend
-            if self.saturate:
-                total = total.clip(-(2**31), 2**31 - 1)
-            return fragments.registers(total, self.layouts[0], _int_words)
-        product = np.matmul(a, b) + addend
-        return fragments.registers(product, self.layouts[0], _WORDS[self.kinds[0]])
+        if d == "s32":
+            return fragments.registers(self._integers(a, b, addend), self.layouts[0], _int_word)
+        if d == "f16":
+            total = self._halves(a, b, addend)
+        elif d == "f64":
+            total = _chain(a, b, addend, fused)
+        else:
+            total = settled(np.matmul(a, b) + addend, a, b, addend)
+        return fragments.registers(total, self.layouts[0], _half_word if d == "f16" else _word)
+
+    def _integers(self, a: Array, b: Array, c: Array) -> Array:
+        total: Array = np.matmul(a, b).astype(np.int64) + c  # sums below 2**24: fp32 is exact
+        return total.clip(-(2**31), 2**31 - 1) if self.saturate else total
+
+    def _halves(self, a: Array, b: Array, c: Array) -> Array:
+        if self.layouts[0].many > 1:
+            return _chain(a, b, c, _fused_single).astype(np.float16)
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        if self.kinds[1] == "f16":
+            return _without_minus_zero((np.matmul(a, b) + c).astype(np.float16))
+        first = np.arange(a.shape[-1]) % 4 < 2
+        total = np.matmul(a[..., first], b[:, first]).astype(np.float16)
+        total = (np.matmul(a[..., ~first], b[:, ~first]) + total).astype(np.float16)
+        return _without_minus_zero((total + c).astype(np.float16))
+
+
+def _without_minus_zero(values: Array) -> Array:
+    return np.where(values == 0, np.float16(0), values)
+
+
+def _chain(a: Array, b: Array, c: Array, step: Callable[[Array, Array, Array], Array]) -> Array:
+    for k in range(a.shape[-1]):
+        c = step(a[:, :, k, None], b[:, None, k, :], c)
+    return c
+
+
+def _fused_single(a: Array, b: Array, c: Array) -> Array:
+    return (a.astype(np.float64) * b + c).astype(np.float32)
 
 
 _REGISTER = {64: "f64", **dict.fromkeys((32, 16, 8, 4), "b32")}
 
 
-def _int_words(elements: Array) -> Array:
+def _int_word(elements: Array) -> Array:
     return elements[..., 0].astype(np.uint32)
 
 
-def _half_words(elements: Array) -> Array:
-    return fp16_bits(elements).view(np.uint32)[..., 0]
+def _half_word(elements: Array) -> Array:
+    return np.ascontiguousarray(fp16_bits(elements)).view(np.uint32)[..., 0]
 
 
-def _own_words(elements: Array) -> Array:
+def _word(elements: Array) -> Array:
     return elements[..., 0]
-
-
-_WORDS = {"f16": _half_words, "f32": _own_words, "f64": _own_words}
 
 
 @op(

@@ -15,7 +15,7 @@ from functools import cache
 
 import numpy as np
 
-from tilewright.emulator.arrays import BY_WIDTH, Array, Mask, join, split
+from tilewright.emulator.arrays import BY_WIDTH, TYPES, Array, Mask, join, split
 from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
 from tilewright.emulator.counters import priced
 from tilewright.emulator.fragments import BITS, Layout, layout, mma_a, mma_b, mma_c
@@ -32,10 +32,19 @@ _ISA = "Warp Level Matrix Instructions: wmma"
 _SHAPE = r"\.(?P<shape>m16n16k16|m32n8k16|m8n32k16|m16n16k8|m8n8k4)"
 _SPACE = r"(?:\.(?P<space>global|shared)(?:::cta)?)?"
 
-_KINDS = {  # types of a and b → those of c and d, where the shape takes them
-    **{(shape, kind): into for shape in ("m16n16k16", "m32n8k16", "m8n32k16") for kind, into in {
-        "f16": ("f16", "f32"), "bf16": ("f32",), "s8": ("s32",), "u8": ("s32",)
-    }.items()},
+_KINDS: dict[
+    tuple[str, str], tuple[str, ...]
+] = {  # types of a and b → those of c and d, where the shape takes them
+    **{
+        (shape, kind): into
+        for shape in ("m16n16k16", "m32n8k16", "m8n32k16")
+        for kind, into in {
+            "f16": ("f16", "f32"),
+            "bf16": ("f32",),
+            "s8": ("s32",),
+            "u8": ("s32",),
+        }.items()
+    },
     ("m16n16k8", "tf32"): ("f32",),
     ("m8n8k4", "f64"): ("f64",),
 }
@@ -178,7 +187,7 @@ class _Memory:
 
 
 def _sides(machine: Machine, address: Array, mask: Mask) -> tuple[Array, Array, Array]:
-    """Which generic addresses are shared memory's; the active lanes of that side and of the other."""
+    """Which generic addresses are shared memory's; the active lanes there and elsewhere."""
     shared: Array = (address >= SHARED_WINDOW) & (address < GLOBAL_BASE)
     on = np.ones((1, 1, 1), bool) if mask is None else mask
     return shared, shared & on, ~shared & on
@@ -186,9 +195,7 @@ def _sides(machine: Machine, address: Array, mask: Mask) -> tuple[Array, Array, 
 
 def _load_shared(machine: Machine, at: int, address: Array, mask: Mask, width: int) -> Array:
     price = priced(banks.shared_load, width)
-    return machine.shared.load(
-        shared_access(machine, at, lambda regs: address, mask, width, price)
-    )
+    return machine.shared.load(shared_access(machine, at, lambda regs: address, mask, width, price))
 
 
 def _load_global(machine: Machine, at: int, address: Array, mask: Mask, width: int) -> Array:
@@ -236,8 +243,11 @@ def wmma_load(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     items = _items(ins.operands[0], form)
     memory = _memory(compiler, ins.operands[1:], g["space"], form, g)
     puts = [compiler.dest(item, _register(kind)) for item in items]
+    dtype = TYPES[_register(kind)]
     same = [_first_alike(form.cell, i) for i in range(form.registers)]
-    parts = [part for part in _parts(form, g["order"], bits) if same[part.register] == part.register]
+    parts = [
+        part for part in _parts(form, g["order"], bits) if same[part.register] == part.register
+    ]
 
     def step(machine: Machine, mask: Mask) -> None:
         loaded: dict[int, list[Array]] = {}
@@ -246,7 +256,7 @@ def wmma_load(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         size = max(4, bits // 8)
         words = {i: join(pieces, size) for i, pieces in loaded.items()}
         for put, i in zip(puts, same, strict=True):
-            put(machine.regs, words[i].view(_DTYPE[_register(kind)]), mask)
+            put(machine.regs, words[i].view(dtype), mask)
 
     return step
 
@@ -284,9 +294,6 @@ def _register(kind: str) -> str:
     return {"f32": "f32", "f64": "f64"}.get(kind, "b32")
 
 
-_DTYPE = {"f32": np.dtype("f4"), "f64": np.dtype("f8"), "b32": np.dtype("u4")}
-
-
 # --- mma --------------------------------------------------------------------------------
 
 
@@ -309,5 +316,3 @@ def wmma_mma(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     forms = (fragment("c", shape, d), fragment("a", shape, kind), fragment("b", shape, kind))
     product = Product((d, kind, kind, c), (*forms, fragment("c", shape, c)), bool(g["sat"]))
     return product.step(compiler, ins.operands)
-
-
