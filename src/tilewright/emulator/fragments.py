@@ -242,15 +242,27 @@ def fused(a: Array, b: Array, c: Array) -> Array:
     middle, error = _two_sum(c, low)
     high, rest = _two_sum(product, middle)
     tail, lost = _two_sum(error, rest)
-    bits = tail.view(np.int64)
-    away = np.where((lost > 0) == (tail > 0), 1, -1)
-    odd = np.where((lost != 0) & (bits & 1 == 0), bits + away, bits).view(np.float64)
+    odd = _to_odd(tail, lost)
     size = np.abs(product)
     safe = (size > 1e-270) & (size < 1e290) & (np.abs(c) < 1e290)
     # What overflows or vanishes does so with its sign.
     plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, product + c)
     plain = np.where((product == 0) & (a != 0) & (b != 0) & (c == 0), product, plain)
     return np.where(safe, high + odd, plain)
+
+
+def fused_single(a: Array, b: Array, c: Array) -> Array:
+    """a·b + c in fp32, rounded once: the product is exact in fp64, and the sum rounded to odd."""
+    return _to_odd(*_two_sum(a.astype(np.float64) * b, c.astype(np.float64))).astype(np.float32)
+
+
+def _to_odd(value: Array, lost: Array) -> Array:
+    """value + lost, of which lost is below half a unit of value, cut so that the last bit tells
+    that something is missing: rounding it to fewer bits is then right."""
+    bits = value.view(np.int64)
+    away = np.where((lost > 0) == (value > 0), 1, -1)
+    inexact = (lost != 0) & np.isfinite(lost) & (bits & 1 == 0)
+    return np.where(inexact, bits + away, bits).view(np.float64)
 
 
 def _split(value: Array) -> tuple[Array, Array]:

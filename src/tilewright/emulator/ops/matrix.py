@@ -15,6 +15,7 @@ from tilewright.emulator.fragments import (
     Fragments,
     Layout,
     fused,
+    fused_single,
     mma_a,
     mma_b,
     mma_c,
@@ -184,7 +185,7 @@ class Product:
 
     def _halves(self, a: Array, b: Array, c: Array) -> Array:
         if self.layouts[0].many > 1:
-            return _chain(a, b, c, _fused_single).astype(np.float16)
+            return _chain(a, b, c, fused_single).astype(np.float16)
         a, b = a.astype(np.float64), b.astype(np.float64)
         if self.kinds[1] == "f16":
             return _without_minus_zero((np.matmul(a, b) + c).astype(np.float16))
@@ -202,10 +203,6 @@ def _chain(a: Array, b: Array, c: Array, step: Callable[[Array, Array, Array], A
     for k in range(a.shape[-1]):
         c = step(a[:, :, k, None], b[:, None, k, :], c)
     return c
-
-
-def _fused_single(a: Array, b: Array, c: Array) -> Array:
-    return (a.astype(np.float64) * b + c).astype(np.float32)
 
 
 _REGISTER = {64: "f64", **dict.fromkeys((32, 16, 8, 4), "b32")}
