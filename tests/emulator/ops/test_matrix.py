@@ -110,6 +110,22 @@ def test_only_the_lanes_that_name_rows_need_an_address(execute: Execute) -> None
     assert (finding.lane, finding.address) == (8, 128)
 
 
+def test_a_generic_address_must_be_of_shared_memory(execute: Execute) -> None:
+    data, out = np.arange(64).astype("u2"), np.zeros(64, "u2")
+    body = """
+      .shared .align 16 .b8 s[128];
+      mov.u64 %d4, s; cvta.shared.u64 %d4, %d4; add.s64 %d5, %d0, %d99; ld.global.u32 %r1, [%d5];
+      mul.wide.u32 %d6, %r99, 16; add.s64 %d6, %d4, %d6;
+      stmatrix.sync.aligned.m8n8.x1.b16 [%d6], {%r1};
+      ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%d6];
+      add.s64 %d1, %d1, %d99; st.global.u32 [%d1], %r2;
+      ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%d0]; ret;
+    """
+    found = execute(body, data, out).findings
+    np.testing.assert_array_equal(out, data)
+    assert [finding.kind for finding in found] == ["out-of-bounds"]
+
+
 def test_a_misaligned_row_gives_poison_and_the_others_do_not(execute: Execute) -> None:
     out = np.zeros(32, "u4")
     body = """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
-from tilewright.emulator.compiler import Compiler, Fetch
+from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
 from tilewright.emulator.counters import Price, priced, relative
 from tilewright.emulator.fragments import (
     BITS,
@@ -34,7 +34,10 @@ from tilewright.model import banks
 
 _ISA = "Warp Level Matrix Instructions"
 _ROW_BYTES = 16  # a row of an 8x8 matrix of 16-bit elements
-_SHAPE = r"\.sync\.aligned\.m8n8\.(?P<count>x1|x2|x4)(?P<trans>\.trans)?\.shared(?:::cta)?\.b16"
+_SHAPE = (
+    r"\.sync\.aligned\.m8n8\.(?P<count>x1|x2|x4)(?P<trans>\.trans)?"
+    r"(?P<space>\.shared(?:::cta)?)?\.b16"
+)
 
 
 def _items(operand: Operand) -> tuple[Operand, ...]:
@@ -48,7 +51,7 @@ def ldmatrix(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     puts = [compiler.dest(item, "b32") for item in _items(ins.operands[0])]
     if len(puts) != count:
         raise ValueError(f".{g['count']} needs {count} registers")
-    address, price = compiler.address(ins.operands[1]), priced(banks.ldmatrix, count)
+    address, price = _shared(compiler, ins.operands[1], g), priced(banks.ldmatrix, count)
 
     def step(machine: Machine, mask: Mask) -> None:
         access = _rows(machine, at, address, mask, count, price)
@@ -70,7 +73,7 @@ def stmatrix(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     fetches = [compiler.source(item, "b32") for item in _items(ins.operands[1])]
     if len(fetches) != count:
         raise ValueError(f".{g['count']} needs {count} registers")
-    address, price = compiler.address(ins.operands[0]), priced(banks.stmatrix, count)
+    address, price = _shared(compiler, ins.operands[0], g), priced(banks.stmatrix, count)
 
     def step(machine: Machine, mask: Mask) -> None:
         access = _rows(machine, at, address, mask, count, price)
@@ -83,6 +86,12 @@ def stmatrix(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         machine.shared.store(access, rows.reshape(*machine.full[:2], 8 * count))
 
     return step
+
+
+def _shared(compiler: Compiler, operand: Operand, g: Groups) -> Fetch:
+    """The address in shared memory; without a space in the opcode it is a generic one."""
+    address = compiler.address(operand)
+    return address if g["space"] else lambda regs: address(regs) - SHARED_WINDOW
 
 
 def _rows(
