@@ -10,7 +10,7 @@ PTX runs here. Outputs must agree to the bit, except where this file states a bo
 - Kernels that store an f64: only the upper words. ptxas kept the lower word in a register it
   took for a floating one and *converted* it on the store: a flaw of the recording.
 - rem by zero: the ISA leaves the value open.
-- fma.rn.f32 may round twice (ops/floating.py says when): one unit in the last place.
+- What is in OPEN: differences that are to go. A kernel that agrees must leave the list.
 """
 
 from __future__ import annotations
@@ -74,11 +74,28 @@ def emulated(group: str, name: str) -> Array:
     return out
 
 
+_TININESS = "an H200 flushes what is tiny before it is rounded, not after"
+_NAN_BITS = "an H200 rounds the bits of a NaN whose payload is in the low 13"
+OPEN = {
+    "fma_rn_f32": "rounds twice where the fp64 sum is at a tie of fp32",
+    "mul_ftz_f16": _TININESS,
+    "fma_rn_ftz_f16x2": _TININESS,
+    "cvt_rna_tf32_f32": _NAN_BITS,
+    "cvt_rna_satfinite_tf32_f32": _NAN_BITS,
+}
+
+
+def one(name: str) -> Any:
+    if name not in OPEN:
+        return name
+    return pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=OPEN[name]))
+
+
 def params(group: str, pattern: str = "", without: str = "(?!)") -> pytest.MarkDecorator:
     """Parametrises over the recorded kernels whose names fit."""
     found = [n for n in names(group) if re.search(pattern, n) and not re.search(without, n)]
     empty = pytest.param("", marks=pytest.mark.skip(f"{group}.npz is not there"))
-    return pytest.mark.parametrize("name", found or [empty])
+    return pytest.mark.parametrize("name", [one(name) for name in found] or [empty])
 
 
 @pytest.fixture(autouse=True)
@@ -138,8 +155,6 @@ def assert_alike(group: str, name: str, got: Array, kind: str | None) -> None:
         parts = both.shape[1] // bad.shape[1]
         differ = np.ascontiguousarray(got).view(f"u{4 // parts}") != want.view(f"u{4 // parts}")
         bad = (differ & ~both).reshape(*bad.shape, parts).any(-1)
-    if re.match("fma_(rn|near)", name) and kind == "f32":
-        bad &= np.abs(order(got.view("f4")) - order(want.view("f4"))) > 1
     if re.match("rem_", name):
         divisor = recorded(group)[f"{name}.in"][len(want) :]
         words = divisor & (0xFFFF if "16" in name else 0xFFFF_FFFF)
@@ -234,6 +249,16 @@ def test_approximations(name: str) -> None:
     np.testing.assert_array_equal(nan[0], nan[1])
     bad = np.flatnonzero(~(close | nan[0]).all(0))
     assert bad.size == 0, [(given[:, i], want[:, i], got[:, i]) for i in bad[:5]]
+
+
+@params("approx", "f64$")
+def test_approximations_in_f64(name: str) -> None:
+    """About 20 bits are right, so the upper words are neighbours; NaN and infinities agree."""
+    both = emulated("approx", name), recorded("approx")[f"{name}.out"]
+    got, want = (words[1].astype("i8") for words in both)
+    special = (want & 0x7FF00000) == 0x7FF00000
+    np.testing.assert_array_equal((got & 0x7FF00000) == 0x7FF00000, special)
+    assert np.abs(got - want)[~special].max() <= 1
 
 
 # --- mma --------------------------------------------------------------------------------
