@@ -110,6 +110,22 @@ def test_only_the_lanes_that_name_rows_need_an_address(execute: Execute) -> None
     assert (finding.lane, finding.address) == (8, 128)
 
 
+def test_a_generic_address_must_be_of_shared_memory(execute: Execute) -> None:
+    data, out = np.arange(64).astype("u2"), np.zeros(64, "u2")
+    body = """
+      .shared .align 16 .b8 s[128];
+      mov.u64 %d4, s; cvta.shared.u64 %d4, %d4; add.s64 %d5, %d0, %d99; ld.global.u32 %r1, [%d5];
+      mul.wide.u32 %d6, %r99, 16; add.s64 %d6, %d4, %d6;
+      stmatrix.sync.aligned.m8n8.x1.b16 [%d6], {%r1};
+      ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%d6];
+      add.s64 %d1, %d1, %d99; st.global.u32 [%d1], %r2;
+      ldmatrix.sync.aligned.m8n8.x1.b16 {%r2}, [%d0]; ret;
+    """
+    found = execute(body, data, out).findings
+    np.testing.assert_array_equal(out, data)
+    assert [finding.kind for finding in found] == ["out-of-bounds"]
+
+
 def test_a_misaligned_row_gives_poison_and_the_others_do_not(execute: Execute) -> None:
     out = np.zeros(32, "u4")
     body = """
@@ -268,6 +284,51 @@ def test_every_cell_has_one_place_in_the_fragments() -> None:
         assert len(cells) == shape[0] * shape[1] == 32 * count
 
 
+# --- mma of other shapes and types ------------------------------------------------------
+
+
+def ones(kind: str, k: int) -> tuple[int, int]:
+    """A register of ones of this type, and how many of them a thread's share of 16 x k takes."""
+    word = {
+        **{"f16": 0x3C003C00, "tf32": 0x3F800000, "s8": 0x01010101, "u4": 0x11111111},
+        **{"bf16": 0x3F803F80, "e4m3": 0x38383838, "e5m2": 0x3C3C3C3C},
+    }[kind]
+    bits = {"f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "e4m3": 8, "e5m2": 8, "u4": 4}[kind]
+    return word, k * 16 * bits // (32 * 32)
+
+
+@pytest.mark.parametrize(
+    ("kind", "k", "c"),
+    [
+        *(("f16", 8, "f32"), ("bf16", 8, "f32"), ("tf32", 4, "f32"), ("tf32", 8, "f32")),
+        *(("s8", 16, "s32"), ("s8", 32, "s32"), ("u4", 32, "s32"), ("u4", 64, "s32")),
+        *(("e4m3", 16, "f32"), ("e4m3", 32, "f32"), ("e5m2", 32, "f32")),
+    ],
+)
+def test_ones_times_ones(execute: Execute, kind: str, k: int, c: str) -> None:
+    """k in every element, and k more from the second of two; test_silicon has the rest."""
+    word, count = ones(kind, k)
+    letter = "f" if c == "f32" else "r"
+    a, b = group(["%r1"] * count), group(["%r1"] * (count // 2))
+    d = group([f"%{letter}{10 + i}" for i in range(4)])
+    instruction = f"mma.sync.aligned.m16n8k{k}.row.col.{c}.{kind}.{kind}.{c} {d}, {a}, {b}, {d};"
+    out = np.zeros((32, 4), "f4" if c == "f32" else "i4")
+    body = f"""mov.u32 %r1, {word};
+      {"".join(f"mov.b32 %{letter}{10 + i}, 0;" for i in range(4))} {instruction * 2}
+      mul.wide.u32 %d4, %r99, 16; add.s64 %d0, %d0, %d4; st.global.v4.b32 [%d0], {d}; ret;"""
+    assert execute(body, out).findings == []
+    assert (out == 2 * k).all()
+
+
+def test_movmatrix(execute: Execute) -> None:
+    matrix, out = np.arange(64).reshape(8, 8).astype("u2"), np.zeros((8, 8), "u2")
+    body = """add.s64 %d0, %d0, %d99; ld.global.u32 %r1, [%d0];
+      movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1;
+      add.s64 %d1, %d1, %d99; st.global.u32 [%d1], %r2; ret;"""
+    assert execute(body, matrix, out).findings == []
+    np.testing.assert_array_equal(out, matrix.T)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -278,8 +339,15 @@ def test_every_cell_has_one_place_in_the_fragments() -> None:
         "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r5], {%r1};",
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.f16.f32 {%f1}, {%r1}, {%r1}, {%f1};",
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r1}, {%f1};",
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1}, {%r1}, {%r1}, {%f1};",
-        "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r1}, {%r1}, {%r1}, {%r1};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 {%f1}, {%r1}, {%r1}, {%f1};",
+        "mma.sync.aligned.m16n8k16.row.col.f16.bf16.bf16.f16 {%r1}, {%r1}, {%r1}, {%r1};",
+        "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f16 {%f1}, {%r1}, {%r1}, {%r1};",
+        "mma.sync.aligned.m16n8k64.row.col.s32.s8.s8.s32 {%r1}, {%r1}, {%r1}, {%r1};",
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s4.s32 {%r1}, {%r1}, {%r1}, {%r1};",
+        "mma.sync.aligned.m16n8k32.col.col.s32.s8.s8.s32 {%r1}, {%r1}, {%r1}, {%r1};",
+        "mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.xor.popc {%r1}, {%r1}, {%r1}, {%r1};",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32.satfinite {%f1}, {%r1}, {%r1}, {%f1};",
+        "mma.sync.aligned.m8n8k4.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r1}, {%f1};",
         "wgmma.fence.sync.aligned;",
     ],
 )

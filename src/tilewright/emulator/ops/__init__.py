@@ -8,7 +8,8 @@ _FILES = (
     *("integer", "bits", "carry", "packed", "compare", "select"),
     *("floating", "approximate", "extremes", "half"),
     *("convert", "convert_float", "convert_packed", "move"),
-    *("memory", "async_copy", "matrix", "warp", "collective", "hints"),
+    *("memory", "atomics", "async_copy", "matrix", "wmma"),
+    *("warp", "collective", "hints", "calls"),
 )
 
 
