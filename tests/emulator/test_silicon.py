@@ -77,7 +77,6 @@ def emulated(group: str, name: str) -> Array:
 _TININESS = "an H200 flushes what is tiny before it is rounded, not after"
 _NAN_BITS = "an H200 rounds the bits of a NaN whose payload is in the low 13"
 OPEN = {
-    "fma_rn_f32": "rounds twice where the fp64 sum is at a tie of fp32",
     "mul_ftz_f16": _TININESS,
     "fma_rn_ftz_f16x2": _TININESS,
     "cvt_rna_tf32_f32": _NAN_BITS,

@@ -35,8 +35,8 @@ class Findings:
 
     def __init__(self, instructions: list[Instruction]) -> None:
         self._instructions = instructions
-        self._first: dict[tuple[str, int], Finding] = {}
-        self._more: dict[tuple[str, int], int] = {}
+        self._first: dict[tuple[str, int, int], Finding] = {}
+        self._more: dict[tuple[str, int, int], int] = {}
         self.first_block = 0  # of the chunk that runs
 
     def lanes(
@@ -56,7 +56,7 @@ class Findings:
         count = int(bad.sum()) * (blocks // bad.shape[0])
         if not count:
             return
-        key = (kind, at)
+        key = (kind, at, 0)
         if key in self._first:
             self._more[key] += count
             return
@@ -88,7 +88,7 @@ class Findings:
         count: int,
     ) -> None:
         """Reports `count` lanes or cells, the first in (block of the chunk, warp, lane)."""
-        key = (kind, at)
+        key = (kind, at, 0)
         if key in self._first:
             self._more[key] += count
             return
@@ -107,10 +107,13 @@ class Findings:
             other_line,
         )
 
-    def add(self, finding: Finding, at: int) -> None:
-        """Reports a fault that is not about the lanes of an access."""
-        self._first.setdefault((finding.kind, at), finding)
-        self._more.setdefault((finding.kind, at), 0)
+    def add(self, finding: Finding, at: int, place: int = 0) -> None:
+        """Reports a fault that is not about the lanes of an access.
+
+        Of several of one kind at one instruction, those of other `place`s are kept apart.
+        """
+        self._first.setdefault((finding.kind, at, place), finding)
+        self._more.setdefault((finding.kind, at, place), 0)
 
     def all(self) -> list[Finding]:
         """In order of first occurrence, each message closed with how many lanes it concerns."""

@@ -99,7 +99,8 @@ class ArrayTable:
             for place in left.tolist():
                 known = self.knowledge.of_block.get(int(new[place] >> 27 & _BLOCKS), {})
                 ordered[place] = period[place] < known.get(int(old[place] >> 27 & _BLOCKS), -1)
-        return suspects[~ordered]
+        found: Array = suspects[~ordered]
+        return found
 
 
 def _record(cells: Cells, at: int, strong: bool, clocks: Clocks, first: int) -> Array:

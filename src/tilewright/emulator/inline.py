@@ -149,7 +149,7 @@ def _renamed(operand: Operand, known: dict[str, str]) -> Operand:
         case Address(base=base):
             renamed = _renamed(base, known)
             assert isinstance(renamed, (Register, Symbol)) or renamed == base
-            return replace(operand, base=renamed)  # type: ignore[arg-type]
+            return replace(operand, base=renamed)
         case Vector(items=items):
             return Vector(tuple(_renamed(item, known) for item in items))
         case Pair(first=first, second=second):

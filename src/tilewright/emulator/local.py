@@ -27,11 +27,12 @@ class LocalMemory:
 
     def load(self, findings: Findings, at: int, address: Array, mask: Mask, width: int) -> Array:
         address, on = self._checked(findings, at, address, mask, width)
-        values = self._by_width[width][self._thread, address // width]
+        values: Array = self._by_width[width][self._thread, address // width]
         if on is None:
             return values
         poison = np.full(width, POISON, np.uint8).view(values.dtype)[0]
-        return np.where(on, values, poison)
+        kept: Array = np.where(on, values, poison)
+        return kept
 
     def store(
         self, findings: Findings, at: int, address: Array, mask: Mask, width: int, values: Array

@@ -262,7 +262,7 @@ class Machine:
         assert self.hazards is not None
         waiting = [self.parked[number] for number in numbers]
         together: Array = np.logical_or.reduce(waiting)
-        warps = together.any(-1) | self.exited.all(-1)
+        warps: Array = np.logical_or(together.any(-1), self.exited.all(-1))
         if len(numbers) > 1:
             split = sum(lanes.any(-1).astype(np.int8) for lanes in waiting) > 1
             split = split & complete[:, None]
@@ -348,6 +348,15 @@ class Machine:
         """A strong store or an atomic tells others what lies before the last fence."""
         if self.hazards is not None:
             self.hazards.release(access)
+
+    def sync_warps(self, mask: Mask) -> None:
+        """__syncwarp orders what the lanes of a warp did."""
+        if self.hazards is not None:
+            self.hazards.clocks.sync_warps(mask)
+
+    def fence(self, mask: Mask) -> None:
+        if self.hazards is not None:
+            self.hazards.fence(mask)
 
     def kill(self, lanes: Array) -> None:
         """These lanes end at the end of the basic block that they are in."""

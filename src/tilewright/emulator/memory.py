@@ -307,6 +307,16 @@ class GlobalMemory:
         raw = one.by_width[1][address - one.base :].tobytes()
         return raw.split(b"\0")[0].decode("utf-8", "replace")
 
+    def number_of(self, address: int) -> int | None:
+        """The place of the array that holds an address, or lies before it."""
+        number = (address - GLOBAL_BASE) // _SPACING
+        return number if 0 <= number < len(self.allocations) else None
+
+    def is_variable(self, number: int) -> bool:
+        """Whether it is a variable of the module and no array of the caller's."""
+        base = self.allocations[number].base
+        return any(address == base for _, address in self._variables.values())
+
     def owner_name(self, address: int) -> str:
         """The array that an address belongs to, or lies behind."""
         number = (address - GLOBAL_BASE + _SPACING // 2) // _SPACING

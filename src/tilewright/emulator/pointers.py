@@ -68,6 +68,34 @@ def _registers(operand: Operand) -> Iterator[str]:
             yield from _registers(second)
 
 
+def _parameter(
+    where: Operand, makers: dict[str, list[Instruction]], offsets: dict[str, int]
+) -> int | None:
+    """The offset that an address in .param space names, also through a register."""
+    if not isinstance(where, Address):
+        return None
+    base: Operand = where.base
+    distance = where.offset
+    while isinstance(base, Register):
+        all_makers = makers.get(base.name, [])
+        if len(all_makers) != 1 or all_makers[0].mnemonic not in ("mov", "add"):
+            return None
+        made = all_makers[0]
+        base, *added = made.operands[1:]
+        for step in added:
+            if not isinstance(step, Immediate):
+                return None
+            distance += _signed(step.value)
+    if not isinstance(base, Symbol) or base.name not in offsets:
+        return None
+    return offsets[base.name] + base.offset + distance
+
+
+def _signed(value: int) -> int:
+    """A 64-bit immediate as the distance that it is."""
+    return value - (1 << 64) if value >> 63 else value
+
+
 def _trace(
     operand: Operand, makers: dict[str, list[Instruction]], offsets: dict[str, int], seen: set[str]
 ) -> set[int] | None:
@@ -82,12 +110,10 @@ def _trace(
     found: set[int] = set()
     for maker in makers.get(operand.name, ()):
         if maker.opcode.startswith("ld.param"):
-            where = maker.operands[1]
-            if not isinstance(where, Address) or not isinstance(where.base, Symbol):
+            offset = _parameter(maker.operands[1], makers, offsets)
+            if offset is None:
                 return None
-            if where.base.name not in offsets:
-                return None
-            found.add(offsets[where.base.name] + where.base.offset + where.offset)
+            found.add(offset)
             continue
         if maker.mnemonic not in _FOLLOWED:
             if maker.mnemonic in ("mul", "shl", "shr", "neg", "bfe", "not", "sub", "xor", "rem"):

@@ -2,36 +2,106 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.emulator.arrays import LANES
+from tilewright.emulator.arrays import LANES, Array
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Findings
+from tilewright.emulator.hazards import ArrayShadows
 from tilewright.emulator.machine import Machine, Shape, Trace
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.report import Report, make_report
+from tilewright.emulator.schedule import Lockstep, Schedule, Shuffled
+from tilewright.emulator.unwritten import find_unwritten
 
 CHUNK_LANES = 16384  # lanes that run together: more costs memory, fewer costs NumPy calls
+_MOST_WAITING = 8  # chunks that poll, beside the one that runs
 
 Progress = Callable[[int, int], None]  # blocks done, blocks in all
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a launch runs. `seed` shuffles the order of warps; None is lockstep.
+
+    `blocks` holds the linear ids of those that run, None for all. `checks` looks for hazards
+    (races, unset cells); bounds and alignment are always checked.
+    """
+
+    seed: int | None = None
+    blocks: Array | None = None
+    checks: bool = True
+
+    def schedule(self) -> Schedule:
+        return Lockstep() if self.seed is None else Shuffled(self.seed)
+
+
 def run(
-    program: Program, shape: Shape, memory: GlobalMemory, progress: Progress | None = None
+    program: Program,
+    shape: Shape,
+    memory: GlobalMemory,
+    progress: Progress | None = None,
+    how: How | None = None,
 ) -> Report:
-    """Runs all blocks of the grid.
+    """Runs the blocks of the grid.
 
     The arrays in `memory` are changed in place. Findings never raise and the run goes on.
     Cost: a few ms a K step of a tiled GEMM for up to 16,384 lanes at a time.
     """
+    how = how or How()
     trace = Trace(memory, Findings(program.kernel.instructions))
+    if how.checks:
+        trace.arrays = ArrayShadows(_watched(program, shape, memory))
+    blocks = np.arange(shape.blocks, dtype=np.int64) if how.blocks is None else how.blocks
     size = max(1, CHUNK_LANES // (shape.warps * LANES))
-    for first in range(0, shape.blocks, size):
-        ids = np.arange(first, min(first + size, shape.blocks), dtype=np.int64)
-        trace.findings.first_block = first
-        Machine(program, shape, ids, trace).run()
+    schedule = how.schedule()
+    waiting: deque[Machine] = deque()
+    done = 0
+    for first in range(0, len(blocks), size):
+        machine = Machine(program, shape, blocks[first : first + size], trace, schedule)
+        machine.start()
+        if not machine.run():
+            waiting.append(machine)
+        if len(waiting) > _MOST_WAITING or machine not in waiting:
+            _resume(waiting, patient=False)
+        done += machine.blocks
         if progress is not None:
-            progress(int(ids[-1]) + 1, shape.blocks)
+            progress(done, len(blocks))
+    _resume(waiting, patient=True)
+    if how.checks and how.blocks is None and trace.completed and trace.arrays is not None:
+        find_unwritten(memory, trace.arrays, trace.findings, program.kernel)
+    memory.hazards = None
     return make_report(program, trace)
+
+
+def _resume(waiting: deque[Machine], patient: bool) -> None:
+    """Runs chunks that polled once more; with `patient` until they end or none gets on."""
+    while waiting:
+        before = waiting[0].memory.stores
+        for _ in range(len(waiting)):
+            machine = waiting.popleft()
+            if not machine.run():
+                waiting.append(machine)
+        if not patient:
+            return
+        if waiting and waiting[0].memory.stores == before:
+            waiting.popleft().stuck("it polls memory that nobody writes any more")
+
+
+def _watched(program: Program, shape: Shape, memory: GlobalMemory) -> set[int] | None:
+    """The arrays that the kernel may write; None when that cannot be told."""
+    if program.written_params is None:
+        return None
+    watched = set()
+    for offset in program.written_params:
+        pointer = int.from_bytes(shape.params[offset : offset + 8], "little")
+        number = memory.number_of(pointer)
+        if number is not None:
+            watched.add(number)
+    caller = len(memory.allocations)
+    watched |= {it.number for it in memory.allocations if it.unset}
+    return watched | {number for number in range(caller) if memory.is_variable(number)}

@@ -6,6 +6,8 @@ promises no order: a result that depends on it, such as a float sum, may differ 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tilewright.emulator.arrays import TYPES, Array, Mask
@@ -13,7 +15,7 @@ from tilewright.emulator.change import Change
 from tilewright.emulator.compiler import Compiler, Fetch, Put
 from tilewright.emulator.counters import priced
 from tilewright.emulator.generic import spaces
-from tilewright.emulator.ir import TYPE_BYTES, Instruction, Sink, Vector
+from tilewright.emulator.ir import TYPE_BYTES, Instruction, Operand, Sink, Vector
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.numeric import bf16_bits, bf16_value
 from tilewright.emulator.ops.integer import Groups
@@ -33,11 +35,13 @@ _HOW = (
 
 
 def _wrap(old: Array, b: Array, c: Array) -> Array:
-    return np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
+    wrapped: Array = np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1))
+    return wrapped
 
 
 def _count_down(old: Array, b: Array, c: Array) -> Array:
-    return np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
+    down: Array = np.where((old == 0) | (old > b), b, old - old.dtype.type(1))
+    return down
 
 
 _CHANGES: dict[str, Change] = {
@@ -87,7 +91,7 @@ def _step(
     ins: Instruction,
     g: Groups,
     address: Fetch,
-    operands: list[object],
+    operands: Sequence[Operand],
     put: Put | None,
 ) -> Step:
     kind, at = g["type"], compiler.at
@@ -95,7 +99,7 @@ def _step(
     if g["vector"] or len(operands) != wanted or isinstance(operands[0], Vector):
         raise ValueError(f"{g['change']} takes {wanted} values, and no vector")
     register = _register(kind)
-    fetches = [compiler.source(operand, register) for operand in operands]  # type: ignore[arg-type]
+    fetches = [compiler.source(operand, register) for operand in operands]
     width = TYPE_BYTES[kind]
     price = priced(banks.shared_store, width)
     change = _CHANGES[g["change"]]

@@ -1,4 +1,7 @@
-"""What the run time does for a kernel: printf and assert. CUDA C++ Programming Guide, same names."""
+"""What the run time does for a kernel: printf and assert.
+
+Source: CUDA C++ Programming Guide, "Formatted Output", "Assertion".
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.compiler import LOCAL_WINDOW, Compiler
-from tilewright.emulator.ir import Instruction, Symbol, Vector
+from tilewright.emulator.ir import Instruction, Operand, Symbol, Vector
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
@@ -24,8 +27,8 @@ def printf(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     if not isinstance(passed, Vector) or len(passed.items) != 2:
         raise ValueError("vprintf takes a format and its arguments")
     format_at, values_at = (_offset(compiler, item) for item in passed.items)
-    returned = ins.operands[0]
-    result = _offset(compiler, returned.items[0]) if _has_items(returned) else None
+    returned = _items(ins.operands[0])
+    result = _offset(compiler, returned[0]) if returned else None
     at = compiler.at
 
     def step(machine: Machine, mask: Mask) -> None:
@@ -50,8 +53,8 @@ def printf(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 @op("call", r"\.__assertfail", "call")
 def assertfail(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """A failed assert is a finding, and its lanes end."""
-    passed = ins.operands[2]
-    message_at = _offset(compiler, passed.items[0]) if _has_items(passed) else None
+    passed = _items(ins.operands[2])
+    message_at = _offset(compiler, passed[0]) if passed else None
     at = compiler.at
 
     def step(machine: Machine, mask: Mask) -> None:
@@ -67,8 +70,8 @@ def assertfail(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return step
 
 
-def _has_items(operand: object) -> bool:
-    return isinstance(operand, Vector) and bool(operand.items)
+def _items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else ()
 
 
 def _offset(compiler: Compiler, operand: object) -> int:
@@ -99,7 +102,7 @@ def _printed(machine: Machine, text: str, raw: Array) -> str:
         at += size
         plain = re.sub(r"hh|h|ll|l|z|j|t", "", match[0])
         if kind in "fFeEgG":
-            return plain % np.frombuffer(word, "<f8")[0]
+            return str(plain % np.frombuffer(word, "<f8")[0])
         if kind in "aA":
             return float(np.frombuffer(word, "<f8")[0]).hex()
         number = int.from_bytes(word, "little", signed=kind in "di")

@@ -27,8 +27,17 @@ def _nothing(machine: Machine, mask: Mask) -> None:
     """The step of a hint."""
 
 
-@op("membar", rf"\.(?:cta|gl|sys)|{_PROXY}", f"{_SYNC}: membar")
-@op("fence", rf"(?:\.(?:sc|acq_rel|acquire|release))?\.{_SCOPE}|{_PROXY}", f"{_SYNC}: fence")
+@op("membar", r"\.(?:cta|gl|sys)", f"{_SYNC}: membar")
+@op("fence", rf"(?:\.(?:sc|acq_rel|acquire|release))?\.{_SCOPE}", f"{_SYNC}: fence")
+def fence(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Memory needs none here; what a later atomic tells other threads lies before it."""
+    if ins.operands:
+        raise ValueError(f"{ins.opcode} takes none")
+    return lambda machine, mask: machine.fence(mask)
+
+
+@op("membar", _PROXY, f"{_SYNC}: membar")
+@op("fence", _PROXY, f"{_SYNC}: fence")
 @op("fence", r"\.mbarrier_init\.release\.cluster", f"{_SYNC}: fence")
 @op("fence", r"(?:\.proxy\.async::generic)?\.acquire\.sync_restrict::shared::cluster\.cluster",
     f"{_SYNC}: fence")  # fmt: skip

@@ -19,7 +19,8 @@ from tilewright.emulator.ops.registry import Step, op
 from tilewright.model import banks
 
 _TYPE = r"(?:\.(?P<vector>v2|v4|v8))?\.(?P<type>[bus](?:8|16|32|64)|f16|bf16|f32|f64|b128)"
-_ORDER = r"(?:\.volatile|\.weak|(?:\.relaxed|\.acquire|\.release|\.mmio\.relaxed)\.(?:cta|cluster|gpu|sys))?"
+_SCOPE = r"(?:cta|cluster|gpu|sys)"
+_ORDER = rf"(?:\.volatile|\.weak|\.(?:relaxed|acquire|release|mmio\.relaxed)\.{_SCOPE})?"
 _CACHE = (
     r"(?:\.(?:ca|cg|cs|lu|cv|nc|wb|wt))?(?:\.L1::\w+)?(?:\.L2::[\w:]+)*(?:\.level::\w+)*"
     r"(?:\.unified)?"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.emulator.arrays import TYPES, Array, Mask, constant, join, split
-from tilewright.emulator.compiler import SHARED_WINDOW, Compiler
+from tilewright.emulator.compiler import LOCAL_WINDOW, SHARED_WINDOW, Compiler
+from tilewright.emulator.generic import in_window
 from tilewright.emulator.ir import Instruction, Special, Vector
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.ops.integer import Groups, apply
@@ -76,10 +77,15 @@ def _unpack(compiler: Compiler, parts: Vector, ins: Instruction, kind: str) -> S
     return step
 
 
-@op("cvta", r"(?P<to>\.to)?\.(?P<space>global|const|param|shared)\.(?P<type>u32|u64)", "cvta")
+@op(
+    "cvta",
+    r"(?P<to>\.to)?\.(?P<space>global|const|param|shared(?:::cta)?|local)\.(?P<type>u32|u64)",
+    "cvta",
+)
 def cvta(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    """Generic addresses are global ones, but for shared memory, which has a window."""
-    shift = np.uint64(SHARED_WINDOW if g["space"] == "shared" else 0)
+    """Generic addresses are global ones, but for shared and local memory: these have windows."""
+    windows = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+    shift = np.uint64(windows.get(g["space"].split(":")[0], 0))
 
     def function(a: Array) -> Array:
         return a - shift if g["to"] else a + shift
@@ -87,3 +93,19 @@ def cvta(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     if g["type"] == "u32":
         return apply(compiler, ins, lambda a: a, "u32", "u32")
     return apply(compiler, ins, function, "u64", "u64")
+
+
+@op("isspacep", r"\.(?P<space>global|const|param|shared(?:::cta)?|local)", "isspacep")
+def isspacep(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Of shared and local memory by their windows; global is what lies in neither."""
+    space = g["space"].split(":")[0]
+
+    def function(a: Array) -> Array:
+        shared = in_window(a.view(np.int64), SHARED_WINDOW)
+        local = in_window(a.view(np.int64), LOCAL_WINDOW)
+        if space == "global":
+            return ~shared & ~local
+        inside: Array = {"shared": shared, "local": local}.get(space, np.zeros_like(shared))
+        return inside
+
+    return apply(compiler, ins, function, "u64", "pred")

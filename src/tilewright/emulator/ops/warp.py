@@ -69,7 +69,7 @@ _PARTNER: dict[str, Callable[..., tuple[Array, Array]]] = {
 
 @op("bar", r"\.warp\.sync", "bar.warp.sync")
 def bar_warp_sync(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    """Lanes that meet at a program counter run together already."""
+    """Lanes that meet at a program counter run together already; it orders their accesses."""
     (members,) = ins.operands
     compiler.source(members, "b32")
-    return lambda machine, mask: None
+    return lambda machine, mask: machine.sync_warps(mask)

@@ -176,13 +176,11 @@ class _Memory:
         if inside.any():
             price = priced(banks.shared_store, part.width)
             on = mask if not outside.any() else inside
-            access = shared_access(
-                machine, self.at, lambda regs: address - base, on, part.width, price
-            )
+            access = shared_access(machine, self.at, address - base, on, part.width, price)
             machine.shared.store(access, value)
         if outside.any():
             on = mask if not inside.any() else outside
-            reached = global_access(machine, self.at, lambda regs: address, on, part.width)
+            reached = global_access(machine, self.at, address, on, part.width)
             machine.memory.store(reached, value)
 
 
@@ -195,11 +193,11 @@ def _sides(machine: Machine, address: Array, mask: Mask) -> tuple[Array, Array, 
 
 def _load_shared(machine: Machine, at: int, address: Array, mask: Mask, width: int) -> Array:
     price = priced(banks.shared_load, width)
-    return machine.shared.load(shared_access(machine, at, lambda regs: address, mask, width, price))
+    return machine.shared.load(shared_access(machine, at, address, mask, width, price))
 
 
 def _load_global(machine: Machine, at: int, address: Array, mask: Mask, width: int) -> Array:
-    return machine.memory.load(global_access(machine, at, lambda regs: address, mask, width))
+    return machine.memory.load(global_access(machine, at, address, mask, width))
 
 
 def _memory(
