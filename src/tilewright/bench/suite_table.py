@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 def render(run: SuiteRun) -> RenderableType:
     """One table of all rows, one of the suites, and the notes."""
-    timed = any(row.us is not None for row in run.rows)
+    timed = any(row.engine == "gpu" for row in run.rows)  # even where every row is wrong
     parts: list[RenderableType] = [Text(f"{_what(run)} on {run.engine}", style="italic")]
     parts.append(_timed(run.rows) if timed else _counted(run.rows))
     parts += [Text(line, style="dim") for line in _conditions(run.rows)]
+    for row in run.rows:
+        if row.status == "wrong":
+            wrong = f"{row.name} is wrong at {_shape(row)}: {row.reason}"
+            parts.append(Text(wrong, style="bold red"))
     if summaries := summarise(run.rows):
         parts.append(_summaries(summaries))
     parts += [Text(f"Note: {note}", style="yellow") for note in run.notes]
@@ -122,7 +126,7 @@ def to_csv(run: SuiteRun) -> str:
     rows = []
     for row in run.to_dicts():
         ratios = row.pop("ratios") or {}
-        row["throttle"] = None if row["throttle"] is None else "; ".join(row["throttle"])
+        row["throttle"] = None if row["throttle"] is None else "; ".join(row["throttle"]) or "none"
         rows.append(row | {f"ratio_{name}": ratios.get(name) for name in peers})
     text = StringIO(newline="")
     if rows:
@@ -133,7 +137,9 @@ def to_csv(run: SuiteRun) -> str:
 
 
 def to_markdown(run: SuiteRun) -> str:
-    """The timed rows as a table."""
+    """The timed rows as a table, or the counted ones where nothing was timed."""
+    if all(row.us is None for row in run.rows):
+        return _counted_markdown(run.rows)
     rival = next((row.rival for row in run.rows if row.rival), "rival")
     heading = f"| shape | kernel | µs | TFLOP/s | speed ÷ {rival} | of the roof | error |"
     lines = [heading, "|:--|:--|--:|--:|--:|--:|--:|"]
@@ -145,4 +151,15 @@ def to_markdown(run: SuiteRun) -> str:
         roof = "–" if row.roof_share is None else f"{row.roof_share:.0%} {row.roof}"
         cells = (_shape(row), row.name, f"{row.us:.1f}", f"{row.tflops:.1f}", ratio, roof, error)
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _counted_markdown(rows: Sequence[Row]) -> str:
+    lines = ["| shape | kernel | wavefronts | conflicts | sectors | result |"]
+    lines.append("|:--|:--|--:|--:|--:|:--|")
+    for row in rows:
+        if row.status != "skipped":
+            counts = (row.shared_wavefronts, row.bank_conflicts, row.global_sectors)
+            cells = (_shape(row), row.name, *map(str, counts), row.status)
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
