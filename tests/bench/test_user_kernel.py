@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.bench import includes
 from tilewright.bench.inputs import logical, operands
 from tilewright.bench.user_kernel import CudaKernel, KernelPlan, describe, launch, parse, plan
 from tilewright.dtypes import BF16, FP16, FP32, DType
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import CompileError, InputError
 from tilewright.gpus import gpu_named
+from tilewright.include import cuda_headers
 from tilewright.ladder.rungs import RUNGS
 from tilewright.problem import Problem
 from tilewright.verify import Verdict, judge, oracle
@@ -153,7 +153,7 @@ def test_a_naive_kernel(compiler: str, tmp_path: Path, dtype: DType, element: st
 
 
 def needs_headers() -> None:
-    if not includes.cuda_headers():
+    if not cuda_headers():
         pytest.skip("the CUDA header wheels are not installed")
 
 
@@ -304,7 +304,11 @@ TAKES = "float* A, float* B, float* C"
 @pytest.mark.parametrize(
     ("text", "options", "why"),
     [
-        (f"__global__ void other({TAKES}) {BODY}", "", "it has: _Z5otherPfS_S_. Give one of"),
+        (
+            f"__global__ void other({TAKES}) {BODY}",
+            "",
+            "it has: other(float*, float*, float*). Give one of",
+        ),
         (f"template <int X> __global__ void gemm({TAKES}) {BODY}", "", "it is instantiated"),
         (
             f"__global__ void gemm({TAKES}) {BODY}\n__global__ void gemm({TAKES}, int M) {BODY}",

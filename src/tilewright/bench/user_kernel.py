@@ -13,7 +13,7 @@ from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.bench.includes import code_of, cuda_headers
+from tilewright.bench.includes import code_of
 from tilewright.bench.kernel_params import Argument, arguments, without_comments
 from tilewright.bench.record import source_hash
 from tilewright.bench.suites import LAYOUTS
@@ -23,6 +23,7 @@ from tilewright.emulator.parse import parse as parse_ptx
 from tilewright.engines import emulator
 from tilewright.errors import InputError
 from tilewright.gpus import GPUS
+from tilewright.kernel_source import kernel_named, read_source
 from tilewright.launch import (
     BLOCK_LIMITS,
     GRID_LIMITS,
@@ -85,7 +86,7 @@ class CudaKernel:
     @cached_property
     def text(self) -> str:
         """The file's text. Raises: InputError when it cannot be read."""
-        return emulator.read_source(self.path)[0]
+        return read_source(self.path)[0]
 
     @cached_property
     def code(self) -> str:
@@ -164,7 +165,7 @@ def plan(kernel: CudaKernel, problem: Problem, arch: str) -> KernelPlan:
     """
     if kernel.layout not in (None, problem.layout):
         raise InputError(f"{kernel.label} takes layout={kernel.layout}, not {problem.layout}.")
-    folders = (*map(str, kernel.folders), *cuda_headers())
+    folders = tuple(map(str, kernel.folders))
     source = Source(kernel.path.name, kernel.text, kernel.defines, folders)
     artifact = build(source, arch)
     module = parse_ptx(artifact.ptx)
@@ -277,7 +278,7 @@ def _extents(word: str, options: dict[str, str], key: str, most: int) -> list[in
 
 def _entry(kernel: CudaKernel, module: Module) -> Kernel:
     try:
-        return emulator.kernel_named(module, kernel.name)
+        return kernel_named(module, kernel.name)
     except InputError as error:
         raise InputError(
             f"{kernel.path.name}: {error} Give one of these; a template is compiled only where "
