@@ -15,7 +15,8 @@ from types import EllipsisType
 from tilewright import nvrtc
 from tilewright.artifact import Artifact, Resources, Source
 from tilewright.cache import Cache, default_cache
-from tilewright.errors import InputError
+from tilewright.errors import CompileError, InputError
+from tilewright.host_code import is_unmarked_function
 from tilewright.include import Closure, headers
 
 __all__ = ["Artifact", "Resources", "Source", "build", "headers", "key"]
@@ -64,8 +65,9 @@ def _check_text(source: Source) -> None:
         *(("defines", macro) for macro in macros),
         *(("include_path", folder) for folder in source.include_path),
     ):
-        if "\0" in text:
-            raise InputError(f"source {source.name!r}: {what} must not hold a NUL character.")
+        if "\0" in text or (what == "defines" and "\n" in text):
+            sign = "NUL character" if "\0" in text else "newline"
+            raise InputError(f"source {source.name!r}: {what} must not hold a {sign}.")
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -108,7 +110,13 @@ def _compile(source: Source, arch: str, digest: str) -> Artifact:
         *(f"-I{folder}" for folder in closure.folders),
     ]
     memory = {**headers(), **closure.stand_ins}
-    made = nvrtc.compile_source(source.name, source.text, memory, options)
+    try:
+        made = nvrtc.compile_source(source.name, source.text, memory, options)
+    except CompileError as error:
+        if not is_unmarked_function(source.name, source.text, error.log):
+            raise
+        options.append("--device-as-default-execution-space")
+        made = nvrtc.compile_source(source.name, source.text, memory, options)
     return Artifact(
         name=source.name,
         arch=arch,

@@ -7,9 +7,10 @@ behind `#ifndef __CUDACC_RTC__` and a device-only file are never taken for a mis
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 WAY_OUT = (
-    "NVRTC compiles device code alone; put the host part between #ifndef __CUDACC_RTC__ and "
+    "NVRTC compiles device code alone, put the host part between #ifndef __CUDACC_RTC__ and "
     "#endif, or pass the PTX that nvcc -ptx makes."
 )
 
@@ -45,40 +46,68 @@ _MARK = re.compile(
     r"|\b(?:exit|abort|fprintf|fopen|scanf|getenv|s?rand|puts|strcmp|atoi|atof)\s*\("
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
-_FUNCTION = re.compile(r"([A-Za-z_~]\w*)\s*\(")
 _LONGEST = 60
 
 
 def explain(name: str, text: str, log: str) -> str | None:
     """A sentence when the first error of the log is host code; None when it is anything else."""
-    error = _ERROR.search(log)
+    error = _First.of(name, text, log)
     if error is None:
         return None
-    number, what = int(error["line"]), error["what"]
-    own = error["file"] == name and number <= text.count("\n") + 1
-    lines = (text if own else "").splitlines()
-    line = lines[number - 1] if number <= len(lines) else error["echo"] or ""
-    place, shown = f"{error['file']}({number})", _shown(line)
-    if header := _NO_FILE.search(what):
+    if header := _NO_FILE.search(error.what):
         if not _HOST_HEADERS.fullmatch(header[1]):
             return None
-        return f"{place}: {shown} is a header for host code; {WAY_OUT}"
-    code = _blanked(text).splitlines() if own else [_blanked(line)]
-    at = number - 1 if own else 0
-    if _NO_SPACE in what or _HOST_SPACE in what:
-        if _HOST_SPACE in what or _MARK.search(_body(code, at)):
-            return f"{place}: {shown} is host code; {WAY_OUT}"
-        function = _FUNCTION.search(code[at] if at < len(code) else "")
-        called = f"{function[1]} is" if function else "this function is"
-        return f"{place}: {called} a host function; write __device__ before it. {WAY_OUT}"
-    if _MARK.search(code[at] if at < len(code) else ""):
-        return f"{place}: {shown} is host code; {WAY_OUT}"
-    if _NO_MEMORY in what:
+        return f"{error.place}: {error.shown} is a header for host code: as {WAY_OUT}"
+    if _HOST_SPACE in error.what or _MARK.search(error.code):
+        return f"{error.place}: {error.shown} is host code: as {WAY_OUT}"
+    if _NO_SPACE in error.what:
+        if _MARK.search(error.body):
+            return f"{error.place}: {error.shown} is host code: as {WAY_OUT}"
         return (
-            f"{place}: {shown} is a variable of the host; write __device__, __constant__ or "
-            f"constexpr before it. {WAY_OUT}"
+            f"{error.place}: {error.shown} is a function of the host; write __device__ before it, "
+            f"or, as {WAY_OUT}"
+        )
+    if _NO_MEMORY in error.what:
+        return (
+            f"{error.place}: {error.shown} is a variable of the host; write __device__, "
+            f"__constant__ or constexpr before it, or, as {WAY_OUT}"
         )
     return None
+
+
+def is_unmarked_function(name: str, text: str, log: str) -> bool:
+    """Whether the first error is a function without __device__ that might do on a device.
+
+    Such as a constexpr one whose values are only wanted while compiling.
+    """
+    error = _First.of(name, text, log)
+    return error is not None and _NO_SPACE in error.what and not _MARK.search(error.body)
+
+
+@dataclass(frozen=True)
+class _First:
+    """The first error of a log, with its line as it stands, its code, and what begins there."""
+
+    what: str
+    place: str
+    shown: str
+    code: str
+    body: str
+
+    @staticmethod
+    def of(name: str, text: str, log: str) -> _First | None:
+        error = _ERROR.search(log)
+        if error is None:
+            return None
+        own, at = error["file"] == name, int(error["line"]) - 1
+        lines = text.split("\n")
+        if own and 0 <= at < len(lines):
+            code = _blanked(text).split("\n")
+        else:  # of a header the log shows the line
+            lines, at = [error["echo"] or ""], 0
+            code = [_blanked(lines[0])]
+        place = f"{error['file']}({error['line']})"
+        return _First(error["what"], place, _shown(lines[at]), code[at], _body(code, at))
 
 
 def _shown(line: str) -> str:

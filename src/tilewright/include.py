@@ -115,7 +115,7 @@ class Closure:
     `stand_ins` for it to take from memory. A header may include its neighbour by the bare name.
     The compiler is not let to look there by itself, so the neighbour's folder joins `folders`,
     and files are looked for in exactly the order in which the compiler will look.
-    Raises: InputError for a name that is a device or a file of more than 64 MiB.
+    Raises: InputError for a file of more than 64 MiB.
     """
 
     def __init__(self, source: Source) -> None:
@@ -158,6 +158,8 @@ class Closure:
             path = folder / name
             try:
                 digest, names = self._scanned(path, path.stat(), folder)
+            except InputError:
+                raise
             except (OSError, ValueError):
                 continue
             if not absolute and folder not in self.folders:
@@ -168,10 +170,8 @@ class Closure:
     def _scanned(
         self, path: Path, info: os.stat_result, folder: Path
     ) -> tuple[str, tuple[str, ...]]:
-        if stat.S_ISDIR(info.st_mode):
-            raise IsADirectoryError
         if not stat.S_ISREG(info.st_mode):  # reading /dev/zero or a pipe would not end
-            raise InputError(f"the source includes {str(path)!r}, which is not a regular file.")
+            raise FileNotFoundError
         if info.st_size > _LARGEST:
             raise InputError(f"the source includes {str(path)!r}, of {info.st_size} bytes.")
         if any(folder.is_relative_to(each) for each in self._cuda):

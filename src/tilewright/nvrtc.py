@@ -25,6 +25,7 @@ INSTALL_OLDER = 'pip install "tilewright[cu12]"'
 
 _OLDEST_OF_12 = 50  # the compute capability that NVRTC 12 begins with; NVRTC 13 dropped some
 
+_LONGEST_LINE = 500
 _ERROR_LINE = re.compile(
     r"^(?:.+\(\d+\): (?:\w+ )?error\b|\s*ptxas\b.*\b(?:error|fatal)\s*:|nvrtc: error:).*$",
     re.MULTILINE,
@@ -263,6 +264,8 @@ def _first_error(name: str, text: str, log: str, status: Any) -> str:
     line = "".join(c if c.isprintable() else " " for c in match[0]).strip()
     if line.startswith(("ptxas", "nvrtc")):  # these know the lines of the PTX at best
         line = f"{name}: " + re.sub(r"(error|fatal)\s+:", r"\1:", line, count=1)
-    if header := _NO_FILE.search(line):
+    if len(line) > _LONGEST_LINE:
+        return line[: _LONGEST_LINE - 1] + "…"
+    if (header := _NO_FILE.search(line)) and not os.path.isabs(header[1]):
         line += f" -- {missing(header[1], compiler())}"
     return line
