@@ -67,6 +67,27 @@ def test_an_arch_that_nvrtc_does_not_know(arch: str) -> None:
         assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("arch", "words"),
+    [
+        ("sm_70", "sm_75, sm_80, sm_90 and sm_120: choose one of those or another NVRTC, "),
+        ("sm_70", 'pip install "tilewright[cu12]"'),
+        ("sm_35", 'or another NVRTC, pip install "tilewright[cu13]"'),
+        ("sm_100", 'or another NVRTC, pip install "tilewright[cu13]"'),
+        ("sm_121a", 'or a newer NVRTC, pip install "tilewright[cu13]"'),
+        ("sm_80a", "there are from sm_90a on; give sm_80"),
+        ("sm_90f", "there are from sm_100f on; give sm_90"),
+    ],
+)
+def test_the_archs_are_told(monkeypatch: pytest.MonkeyPatch, arch: str, words: str) -> None:
+    monkeypatch.setattr(nvrtc, "_loaded", lambda: (None, "13.5.37", (75, 80, 90, 120)))
+    with pytest.raises(ToolchainError) as caught:
+        nvrtc.check_arch(arch)
+    assert words in str(caught.value)
+    for fine in ("sm_75", "sm_80", "sm_90", "sm_90a", "sm_120a", "sm_120f"):
+        nvrtc.check_arch(fine)
+
+
 @pytest.fixture
 def fresh_nvrtc(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], None]:
     """Puts something in the place of cuda.bindings.nvrtc: a module, or an exception to raise."""

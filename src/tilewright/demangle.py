@@ -206,8 +206,8 @@ class _Reader:
 
     def _numbered(self, letter: str, values: list[str] | tuple[str, ...]) -> str:
         """S_ is the first, S0_ the second; S counts with base 36, T with 10."""
-        digits = self._match(letter + "[0-9A-Z]{0,3}_")[1:-1]
-        index = int(digits, 36 if letter == "S" else 10) + 1 if digits.isalnum() else 0
+        digits = self._match("S[0-9A-Z]{0,3}_" if letter == "S" else "T[0-9]{0,3}_")[1:-1]
+        index = int(digits, 36 if letter == "S" else 10) + 1 if digits else 0
         if index >= len(values):
             raise _NotUnderstoodError
         return values[index]
