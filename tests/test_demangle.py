@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import subprocess
@@ -68,6 +69,18 @@ def test_texts_that_grow_without_bound_end() -> None:
     deep = "_Z1k" + "P" * 100_000 + "i"
     assert len(str(demangle(bomb))) < 100_000
     assert len(str(demangle(deep))) <= len(deep)
+
+
+def test_damaged_symbols_never_raise() -> None:
+    draw = random.Random(0)
+    for _ in range(5000):
+        letters = list(draw.choice(READ)[0])
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(2, len(letters))
+            letters[at : at + draw.randint(0, 1)] = draw.choice("ZNEISTLJXPRKFAu_0139abvDpnt")
+        name = demangle("".join(letters))
+        assert str(name).startswith(name.name)
+        assert isinstance(name.plain, str)
 
 
 def test_what_nvrtc_emits_is_what_cppfilt_reads(compiler: str) -> None:

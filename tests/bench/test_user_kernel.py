@@ -209,6 +209,18 @@ def test_a_template_with_headers_beside_it(compiler: str, tmp_path: Path) -> Non
     assert run(made).correct
 
 
+def test_an_instance_of_a_template_by_its_cpp_name(compiler: str, tmp_path: Path) -> None:
+    other = "template __global__ void line<double, 64>(const double*, const double*, double*, "
+    text = LINE.replace('#include "mine.cuh"', "#define multiply_add(x, y, z) ((x) * (y) + (z))")
+    text = text.replace("extern __shared__ float row_of_a[]", "__shared__ float row_of_a[256]")
+    path = kernel_file(tmp_path, f"{text}{other}int, int, int);\n")
+    made = plan(parse(f"{path}:line<float, 32>,block=32,tile=1x32,grid=flat"), problem(), ARCH)
+    assert (made.label, made.symbol[:16]) == ("line<float,32>", "_Z4lineIfLi32EEv")
+    assert run(made).correct
+    with pytest.raises(InputError, match=r"not unique; it has: line<float, 32>\(.*line<double, 6"):
+        plan(parse(f"{path}:line,block=32,tile=1x32,grid=flat"), problem(), ARCH)
+
+
 def test_a_rung_of_the_ladder(compiler: str) -> None:
     rung, asked = RUNGS["hgemm_bcf_dbf"], Problem(128, 384, 96, BF16)
     macros = ",".join(f"{name}={value}" for name, value in rung.defines(BF16))
@@ -250,7 +262,8 @@ def test_words(tmp_path: Path) -> None:
         ("{k}", "must name a .cu or .cuh file and a kernel"),
         ("{k}.ptx:gemm", "must name a .cu or .cuh file and a kernel"),
         ("{k}:", "'' is not the name of a kernel"),
-        ("{k}:ns::gemm", "'ns::gemm' is not the name of a kernel; give it without namespace"),
+        ("{k}:gemm(float*)", "'gemm(float*)' is not the name of a kernel; give its C++ name"),
+        ("{k}:gemm<1,block=8", "'gemm<1' is not the name of a kernel"),
         ("{k}:gemm,", "'' is not understood; give block=, tile=, shared_bytes=, grid="),
         ("{k}:gemm,threads=3", "'threads=3' is not understood; give block="),
         ("{k}:gemm,BM", "'BM' is not understood; give block="),

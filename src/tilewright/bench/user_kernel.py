@@ -45,8 +45,8 @@ GRIDS = ("nm", "mn", "flat")
 
 _FINITE = 0x7B  # 61280 in fp16, 1.3e36 in bf16 and fp32 when every byte is this one
 
-_WORD = re.compile(r"(?P<file>.*?\.cuh?):(?P<name>[^,]*)(?:,(?P<options>.*))?", re.S)
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORD = re.compile(r"(?P<file>.*?\.cuh?):(?P<name>[^,<]*(?:<.*>)?[^,]*)(?:,(?P<options>.*))?", re.S)
+_NAME = re.compile(r"[A-Za-z_][\w:]*(?:<[\w:<>*&,+-]*>)?", re.ASCII)
 _MACRO = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -54,8 +54,8 @@ _MACRO = re.compile(r"[A-Z_][A-Z0-9_]*")
 class CudaKernel:
     """A kernel in a .cu or .cuh file and what the word says about its launch.
 
-    `name` is its symbol, or its C++ name if only one symbol has it. `tile` is rows × columns of C
-    that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows), "mn" or
+    `name` is its symbol, or a unique part of its C++ name, as ns::gemm<128>. `tile` is rows ×
+    columns of C that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows), "mn" or
     "flat" (all tiles along x). `include_path` is a folder of headers besides the kernel's own and
     CUDA's, `layout` the only one that the kernel takes, such as "nt". What else is None is found
     out by `plan`.
@@ -131,11 +131,11 @@ def parse(word: str) -> CudaKernel:
     match = _WORD.fullmatch(word)
     if match is None:
         raise InputError(f"kernel={word!r} must name a .cu or .cuh file and a kernel: {EXAMPLE}.")
-    name, options = match["name"], _options(word, match["options"])
+    name, options = re.sub(" *, *", ",", match["name"]), _options(word, match["options"])
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"kernel={word!r}: {name!r} is not the name of a kernel; give it without namespace "
-            f"and template arguments, or its symbol, as in {EXAMPLE}."
+            f"kernel={word!r}: {name!r} is not the name of a kernel; give its C++ name or a unique "
+            f"part of it, gemm or ns::gemm<128>, or its symbol, as in {EXAMPLE}."
         )
     tile, shared = _extents(word, options, "tile", 2), _extents(word, options, "shared_bytes", 1)
     _check_options(word, options)
