@@ -7,8 +7,9 @@ that was timed in the same rounds is.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.bench.protocol import quantile
@@ -29,8 +30,9 @@ class Row:
 
     `noise` is how far the rounds of either side lie apart, as a part of the ratio: half of p20 to
     p80, of the side where it is larger. A change below it may be none.
-    `status` is "ok", "slower", "faster", "wrong" (the new result is), "only old", "only new" or
-    "other rival"; `reason` a sentence that says more, or None.
+    `status` is "ok", "slower", "faster", "wrong" (the new result is), "gone" (the new side has
+    this kernel at no shape), "only old", "only new", "other rival" or "other inputs"; `reason` a
+    sentence that says more, or None.
     """
 
     name: str
@@ -67,9 +69,16 @@ class Comparison:
         return math.exp(sum(map(math.log, self.changes)) / len(self.changes))
 
     @property
+    def counts(self) -> str:
+        """How many rows there are of each status, "2 slower, 40 ok"."""
+        found = Counter(row.status for row in self.rows)
+        return ", ".join(f"{count} {status}" for status, count in found.most_common())
+
+    @property
     def fine(self) -> bool:
-        """No kernel is slower or wrong."""
-        return not any(row.status in ("slower", "wrong") for row in self.rows)
+        """Something was compared, and no kernel is slower, wrong or gone."""
+        bad = ("slower", "wrong", "gone")
+        return bool(self.changes) and not any(row.status in bad for row in self.rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         return [asdict(row) for row in self.rows]
@@ -83,6 +92,7 @@ def compare(
     """The newest line of each kernel, shape, type and GPU of one side next to the other's.
 
     Lines of the rival itself are left out, for their ratio is 1 by definition, and so are roofs.
+    The rounds' noise is shown and decides nothing: between two runs there is more of it.
     Raises: InputError for fail_below outside (0, 1], a ratio that is none, or two sides that have
     no line in common.
     """
@@ -95,7 +105,13 @@ def compare(
             "none in common: same kernel, shape, layout, type and GPU."
         )
     keys = sorted(dict.fromkeys((*after, *before)), key=lambda key: key[:-1])
-    return Comparison(tuple(_row(before.get(key), after.get(key), fail_below) for key in keys))
+    there = {key[-1] for key in after}
+    rows = (_row(before.get(key), after.get(key), fail_below) for key in keys)
+    return Comparison(tuple(row if row.name in there else _gone(row) for row in rows))
+
+
+def _gone(row: Row) -> Row:
+    return replace(row, status="gone", reason="the new side has this kernel at no shape.")
 
 
 def _newest(lines: Iterable[Measurement]) -> dict[Key, Measurement]:
@@ -159,6 +175,8 @@ def _verdict(old: Measurement | None, new: Measurement | None) -> tuple[str | No
         return "only new", "the old side has no such line."
     if old.correct is False:
         return "only new", f"the old result, measured {old.taken}, is wrong and says nothing."
+    if old.inputs != new.inputs:
+        return "other inputs", f"the old inputs are {old.inputs}, the new {new.inputs}."
     if old.rival != new.rival:
         return (
             "other rival",
@@ -172,7 +190,6 @@ def _verdict(old: Measurement | None, new: Measurement | None) -> tuple[str | No
 def _differences(old: Measurement, new: Measurement) -> str | None:
     """What else than the code differs, and may be the cause of a change."""
     pairs = (
-        ("inputs", old.inputs, new.inputs),
         (new.rival or "rival", old.rival_version, new.rival_version),
         ("driver", old.driver, new.driver),
         ("CUDA", old.cuda, new.cuda),

@@ -84,6 +84,12 @@ def arguments(code: str, label: str, entry: Kernel, problem: Problem) -> tuple[A
         if meanings.count(meaning) > 1 and meaning != "C":  # a C that is read and a D may be there
             names = [d.name for d, m in zip(declared, meanings, strict=True) if m == meaning]
             raise InputError(f"{label}: {' and '.join(names)} both read as {meaning}; rename one.")
+    told = [extent for extent in "MNK" if extent in meanings]
+    if 0 < len(told) < 3 and not problem.m == problem.n == problem.k:
+        raise InputError(
+            f"{label} takes only {' and '.join(told)} of M, N and K: a kernel for square matrices; "
+            f"this problem is {problem.m}×{problem.n}×{problem.k}."
+        )
     missing = [name for name in "ABC" if name not in meanings]
     if missing and "GemmArgs" not in meanings:
         raise InputError(f"{label} has no parameter for {missing[0]}; known are {MEANINGS}.")

@@ -12,7 +12,7 @@ from tilewright.bench import user_kernel
 from tilewright.bench.inputs import logical, operands
 from tilewright.bench.ladder import climb
 from tilewright.bench.user_kernel import CudaKernel
-from tilewright.errors import InputError
+from tilewright.errors import CompileError, InputError, UnsupportedError
 from tilewright.verify import judge, oracle
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def count(engine: EmulatorEngine, plan: Plan, shape: Shape, blank: Row) -> Itera
             global_sectors=counted.global_sectors,
         )
     for kernel in plan.kernels:
-        row = replace(blank, name=kernel.label)
+        row = replace(blank, name=plan.labels[kernel])
         if not isinstance(kernel, CudaKernel):
             reason = f"{kernel.label} is a Python function of tensors on a GPU; there is none here."
             yield replace(row, status="skipped", reason=reason)
@@ -66,20 +66,24 @@ def _count_kernel(
     problem, how = shape.problem(plan.dtype), plan.conditions
     try:
         planned = user_kernel.plan(kernel, problem, engine.arch)
-    except InputError as error:
+    except (InputError, CompileError) as error:
         return replace(row, status="skipped", reason=str(error))
     a, b = operands(problem, how.inputs, how.seed)
     out = np.empty((problem.m, problem.n), problem.dtype.numpy())
     out.view(np.uint8).fill(planned.poison_byte)
     buffers = engine.upload(a), engine.upload(b), engine.upload(out)
-    report = engine.launch(user_kernel.launch(planned, *buffers))
+    try:
+        report = engine.launch(user_kernel.launch(planned, *buffers))
+    except UnsupportedError as error:
+        return replace(row, status="skipped", reason=f"{error} A GPU can still time it.")
     verdict = judge(
         engine.download(buffers[2]), oracle(*logical(problem, a, b), problem.dtype, how.seed)
     )
-    reason = verdict.message or None
-    if verdict.correct and report.findings:
-        first = report.findings[0]
-        reason = f"{first.file}:{first.line}: {first.message}"
+    reasons = [verdict.message] if verdict.message else []
+    reasons += [f"{it.file}:{it.line}: {it.message}" for it in report.findings[:1]]
+    if reasons and problem.layout != "nn" and kernel.layout is None:
+        reasons.append("If it takes only nn, say so: layout=nn.")
+    reason = " ".join(reasons) or None
     return replace(
         row,
         version=user_kernel.describe(planned),

@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 from tilewright.bench import suite_counted, suite_timed
 from tilewright.bench.contest import Conditions
 from tilewright.bench.inputs import distribution
+from tilewright.bench.peers import PEERS
 from tilewright.bench.suites import Shape
 from tilewright.bench.user_function import FunctionKernel
 from tilewright.bench.user_kernel import CudaKernel
 from tilewright.dtypes import DType
 from tilewright.engines.emulator import EmulatorEngine
+from tilewright.errors import InputError
 from tilewright.ladder.rungs import RUNGS, Rung
 
 if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
     from tilewright.engines.gpu import GpuEngine
+
+_MOST_NOTES = 5  # on why rows were skipped
 
 Progress = Callable[[str, int, int], None]
 Keep = Callable[[Sequence["Measurement"]], None]
@@ -107,10 +111,10 @@ class SuiteRun:
     def correct(self) -> bool:
         return all(row.status != "wrong" for row in self.rows)
 
-    def never_ran(self, kernels: Sequence[CudaKernel | FunctionKernel]) -> bool:
-        """One of these was skipped at every shape."""
-        ran = {row.name.split(" #")[0] for row in self.rows if row.status != "skipped"}
-        return any(kernel.label not in ran for kernel in kernels)
+    def never_ran(self, plan: Plan) -> bool:
+        """Nothing ran, or a kernel of the user's did at no shape."""
+        ran = {row.name for row in self.rows if row.status != "skipped"}
+        return not ran or any(name not in ran for name in plan.labels.values())
 
     def to_dicts(self) -> list[dict[str, Any]]:
         return [asdict(row) for row in self.rows]
@@ -135,6 +139,17 @@ class Plan:
     noise: bool = False  # time the rival a second time, under the name "… again"
     budget_s: float | None = None
 
+    @property
+    def labels(self) -> dict[CudaKernel | FunctionKernel, str]:
+        """What the tables call the user's kernels: by file where names repeat, else numbered."""
+        names = Counter([*PEERS, *(kernel.label for kernel in self.kernels)])
+        found: dict[CudaKernel | FunctionKernel, str] = {}
+        for kernel in self.kernels:
+            name = kernel.label if names[kernel.label] == 1 else kernel.word.partition(",")[0]
+            same = sum(other.partition(" #")[0] == name for other in found.values())
+            found[kernel] = f"{name} #{same + 1}" if same else name
+        return found
+
 
 def measure_suites(
     engine: GpuEngine | EmulatorEngine, plan: Plan, progress: Progress, keep: Keep
@@ -146,6 +161,8 @@ def measure_suites(
     Raises: InputError for a peer in `against` that is not there; EngineError when the GPU fails.
     """
     distribution(plan.conditions.inputs)
+    if plan.conditions.rounds < 1:
+        raise InputError(f"rounds={plan.conditions.rounds} must be at least 1.")
     start = time.monotonic()
     rows: list[Row] = []
     notes: list[str] = []
@@ -160,16 +177,27 @@ def measure_suites(
             notes.append(f"The budget of {plan.budget_s:g} s is spent; {left} shapes are left out.")
             break
         progress(str(shape), number, len(plan.shapes))
+        if isinstance(engine, EmulatorEngine):
+            engine.progress = partial(_blocks, progress, str(shape), number, len(plan.shapes))
         blank = _blank(engine, plan, name, shape)
         rows += each(plan, shape, blank)
-    labels = {kernel.label for kernel in plan.kernels}
+    labels = set(plan.labels.values())
     launched = (row.version for row in rows if row.name in labels and row.version)
     notes += list(dict.fromkeys(launched))[:5]
     skipped = Counter(row.reason for row in rows if row.status == "skipped")
-    notes += [f"{times} × skipped: {reason}" for reason, times in skipped.most_common(5)]
+    notes += [f"{times} × skipped: {reason}" for reason, times in skipped.most_common(_MOST_NOTES)]
+    if (more := len(skipped) - _MOST_NOTES) > 0:
+        notes.append(f"{more} more reasons to skip are in --json and --csv.")
     if isinstance(engine, EmulatorEngine):
         notes.append("Without a GPU there are no times: small shapes are counted in the emulator.")
+        if plan.against or plan.noise or plan.conditions.rounds != Conditions().rounds:
+            notes.append("--against, --noise and --rounds are of a timing; nothing here uses them.")
     return SuiteRun(engine.title, tuple(rows), tuple(notes))
+
+
+def _blocks(progress: Progress, what: str, number: int, shapes: int, done: int, total: int) -> None:
+    """The emulator's blocks of one of several shapes, as progress."""
+    progress(what, number * total + done, shapes * total)
 
 
 def summarise(rows: Sequence[Row]) -> list[Summary]:

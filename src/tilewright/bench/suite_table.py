@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 def render(run: SuiteRun) -> RenderableType:
     """One table of all rows, one of the suites, and the notes."""
-    timed = any(row.us is not None for row in run.rows)
+    timed = any(row.engine == "gpu" for row in run.rows)  # even where every row is wrong
     parts: list[RenderableType] = [Text(f"{_what(run)} on {run.engine}", style="italic")]
     parts.append(_timed(run.rows) if timed else _counted(run.rows))
     parts += [Text(line, style="dim") for line in _conditions(run.rows)]
+    for row in run.rows:
+        if row.status == "wrong":
+            wrong = f"{row.name} is wrong at {_shape(row)}: {row.reason}"
+            parts.append(Text(wrong, style="bold red"))
     if summaries := summarise(run.rows):
         parts.append(_summaries(summaries))
     parts += [Text(f"Note: {note}", style="yellow") for note in run.notes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from functools import partial
@@ -22,7 +21,7 @@ from tilewright.bench.roofs import floor_us
 from tilewright.bench.survey import measure_roofs
 from tilewright.bench.telemetry import typical
 from tilewright.bench.user_kernel import CudaKernel
-from tilewright.errors import EngineError, InputError
+from tilewright.errors import CompileError, EngineError, InputError
 
 if TYPE_CHECKING:
     from tilewright.bench.contest import Arena, Contest, Result
@@ -47,8 +46,11 @@ def timer(engine: GpuEngine, plan: Plan, keep: Keep) -> tuple[Each, list[str]]:
         raise InputError(notes[0])
     roofs: Roofs | None = None
     if plan.roofs:
-        roofs = measure_roofs(engine, plan.dtype, peers[0] if peers else None)
-        keep(roofs.lines)
+        try:
+            roofs = measure_roofs(engine, plan.dtype, peers[0] if peers else None)
+            keep(roofs.lines)
+        except InputError as error:  # a type without a matrix rate, or too little memory
+            notes.append(f"No roofs: {error}")
     entries = _entries(engine, plan, peers)
 
     def each(plan: Plan, shape: Shape, blank: Row) -> Iterator[Row]:
@@ -65,7 +67,7 @@ def timer(engine: GpuEngine, plan: Plan, keep: Keep) -> tuple[Each, list[str]]:
         for name, enter in entries:
             try:
                 contestants.append(replace(enter(arena), name=name))
-            except (EngineError, InputError) as error:
+            except (EngineError, InputError, CompileError) as error:
                 yield replace(blank, name=name, status="skipped", reason=str(error))
         if plan.noise and contestants:
             first = contestants[0]
@@ -82,17 +84,14 @@ def _entries(engine: GpuEngine, plan: Plan, peers: list[Peer]) -> list[Entry]:
     """All that is to be timed, in the order of the rows, each name once."""
     entries: list[Entry] = [(peer.name, partial(enter_peer, peer)) for peer in peers]
     entries += [(rung.name, partial(_enter_rung, rung)) for rung in plan.rungs]
+    enter: Callable[[Arena], Contestant]
     for kernel in plan.kernels:
         if isinstance(kernel, CudaKernel):
-            entries.append((kernel.label, partial(enter_kernel, kernel)))
+            enter = partial(enter_kernel, kernel)
         else:
-            entries.append((kernel.label, partial(enter_peer, kernel.peer(engine))))
-    seen = Counter[str]()
-    unique = []
-    for name, enter in entries:
-        seen[name] += 1
-        unique.append((name if seen[name] == 1 else f"{name} #{seen[name]}", enter))
-    return unique
+            enter = partial(enter_peer, kernel.peer(engine))
+        entries.append((plan.labels[kernel], enter))
+    return entries
 
 
 def _enter_rung(rung: Rung, arena: Arena) -> Contestant:

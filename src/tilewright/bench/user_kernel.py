@@ -9,39 +9,43 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, prod
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.bench.includes import code_of
-from tilewright.bench.kernel_params import Argument, arguments, without_comments
+from tilewright.bench.kernel_launch import (
+    GRIDS,
+    block_of,
+    check_macros,
+    entry_of,
+    grid_of,
+    shared_bytes_of,
+    tile_of,
+    times,
+)
+from tilewright.bench.kernel_params import Argument, arguments
 from tilewright.bench.record import source_hash
 from tilewright.bench.suites import LAYOUTS
 from tilewright.build import Artifact, Source, build
-from tilewright.emulator.ir import Special, Symbol
 from tilewright.emulator.parse import parse as parse_ptx
 from tilewright.engines import emulator
 from tilewright.errors import InputError
-from tilewright.gpus import GPUS
-from tilewright.kernel_source import kernel_named, read_source
+from tilewright.kernel_source import read_source
 from tilewright.launch import (
     BLOCK_LIMITS,
-    GRID_LIMITS,
     Dim3,
     Launch,
-    check_dims,
     dim3,
     gemm_args,
 )
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ir import Kernel, Module
     from tilewright.engines.base import Buffer
     from tilewright.problem import Problem
 
 EXAMPLE = "kernel.cu:gemm,block=16x16,tile=64x64,BM=64"
 KEYS = ("block", "tile", "shared_bytes", "grid", "layout", "include_path")
-GRIDS = ("nm", "mn", "flat")
 
 _FINITE = 0x7B  # 61280 in fp16, 1.3e36 in bf16 and fp32 when every byte is this one
 
@@ -55,10 +59,10 @@ class CudaKernel:
     """A kernel in a .cu or .cuh file and what the word says about its launch.
 
     `name` is its symbol, or a unique part of its C++ name, as ns::gemm<128>. `tile` is rows ×
-    columns of C that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows), "mn" or
-    "flat" (all tiles along x). `include_path` is a folder of headers besides the kernel's own and
-    CUDA's, `layout` the only one that the kernel takes, such as "nt". What else is None is found
-    out by `plan`.
+    columns of C that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows),
+    "mn" or "flat" (all tiles along x). `include_path` is a folder of headers besides the kernel's
+    own and CUDA's, `layout` the only one that the kernel takes, such as "nt". What else is None is
+    found out by `plan`.
     """
 
     word: str
@@ -167,20 +171,22 @@ def plan(kernel: CudaKernel, problem: Problem, arch: str) -> KernelPlan:
         raise InputError(f"{kernel.label} takes layout={kernel.layout}, not {problem.layout}.")
     folders = tuple(map(str, kernel.folders))
     source = Source(kernel.path.name, kernel.text, kernel.defines, folders)
+    check_macros(kernel)
     artifact = build(source, arch)
     module = parse_ptx(artifact.ptx)
-    entry = _entry(kernel, module)
-    block = _block(kernel, entry)
-    tile = _tile(kernel, block)
+    entry = entry_of(kernel, module)
+    block = block_of(kernel, entry)
+    tile = tile_of(kernel, block)
+    grid = grid_of(kernel, entry, problem, tile)
     return KernelPlan(
         kernel.label,
         problem,
         artifact,
         entry.name,
-        _grid(kernel, problem, tile),
+        grid,
         block,
         tile,
-        _shared_bytes(kernel, artifact, module, entry),
+        shared_bytes_of(kernel, artifact, module, entry),
         arguments(kernel.code, kernel.label, entry, problem),
     )
 
@@ -208,17 +214,9 @@ def describe(plan: KernelPlan) -> str:
     meanings = [argument.meaning for argument in plan.arguments]
     shared = f"{plan.shared_bytes} bytes of dynamic shared memory, " if plan.shared_bytes else ""
     return (
-        f"{plan.label}: grid {_times(plan.grid)}, block {_times(plan.block)}, tile "
+        f"{plan.label}: grid {times(plan.grid)}, block {times(plan.block)}, tile "
         f"{plan.tile[0]}×{plan.tile[1]} of C, {shared}arguments {', '.join(meanings)}"
     )
-
-
-def _times(dims: Dim3) -> str:
-    """Without the extents of 1 at the end: 3×2, 256."""
-    shown = list(dims)
-    while len(shown) > 1 and shown[-1] == 1:
-        shown.pop()
-    return "×".join(map(str, shown))
 
 
 # --- the word -----------------------------------------------------------------------------
@@ -271,112 +269,3 @@ def _extents(word: str, options: dict[str, str], key: str, most: int) -> list[in
             return values
     example = {"block": "256 or 16x16", "tile": "128x64, ROWSxCOLUMNS of C"}.get(key, "49152")
     raise InputError(f"kernel={word!r}: {key}={options[key]} must look like {example}.")
-
-
-# --- the launch ---------------------------------------------------------------------------
-
-
-def _entry(kernel: CudaKernel, module: Module) -> Kernel:
-    try:
-        return kernel_named(module, kernel.name)
-    except InputError as error:
-        raise InputError(
-            f"{kernel.path.name}: {error} Give one of these; a template is compiled only where "
-            f"it is instantiated: template __global__ void {kernel.name}<128>(…);"
-        ) from None
-
-
-def _block(kernel: CudaKernel, entry: Kernel) -> Dim3:
-    """The word's, else the launch bounds', else 16×16 for a kernel that reads threadIdx.y.
-
-    Raises: InputError for a block that the kernel cannot mean, or that a GPU would refuse.
-    """
-    block = kernel.block or entry.required_threads
-    if block is None:
-        wants_2d, bound = _reads(entry, "%tid.y"), entry.most_threads
-        if wants_2d and bound is not None:
-            raise InputError(
-                f"{kernel.label} reads threadIdx.y, and its launch bounds only say that a block "
-                f"has at most {bound} threads; give block=16x16 or whatever it is."
-            )
-        if bound is None and not wants_2d and _reads(entry, "%tid.x"):
-            raise InputError(
-                f"{kernel.label} reads threadIdx.x alone and has no __launch_bounds__; give its "
-                "threads, as block=256."
-            )
-        block = (bound, 1, 1) if bound else (16, 16, 1)
-    emulator.check_threads(entry, block)
-    return block
-
-
-def _reads(entry: Kernel, register: str) -> bool:
-    return any(Special(register) in instruction.operands for instruction in entry.instructions)
-
-
-def _tile(kernel: CudaKernel, block: Dim3) -> tuple[int, int]:
-    """Rows and columns of C a block. Raises: InputError where nothing says it."""
-    if kernel.tile:
-        return kernel.tile
-    bm, bn = _constant(kernel, "BM"), _constant(kernel, "BN")
-    if bm and bn:
-        return bm, bn
-    if block[1] > 1 and not (bm or bn):  # one element a thread, x along the axis of blockIdx.x
-        return (block[0], block[1]) if kernel.grid == "mn" else (block[1], block[0])
-    raise InputError(
-        f"{kernel.label}: neither the word nor numbers for BM and BN in {kernel.path.name} say "
-        "what a block computes; give tile=ROWSxCOLUMNS."
-    )
-
-
-def _constant(kernel: CudaKernel, name: str) -> int | None:
-    """The macro of the word, else the number that the source defines; None if there is none."""
-    given = dict(kernel.defines).get(name)
-    if given is not None:
-        return int(given) if re.fullmatch("[0-9]{1,9}", given) else None
-    patterns = (
-        rf"^[ \t]*#[ \t]*define[ \t]+{name}[ \t]+\(?[ \t]*(\d{{1,9}})u?[ \t]*\)?[ \t]*$",
-        rf"\bconst(?:expr)?\b[^;(){{}}]*?\b{name}\s*=\s*(\d{{1,9}})u?\s*[,;]",
-    )
-    code = without_comments(kernel.code)
-    values = {int(value) for pattern in patterns for value in re.findall(pattern, code, re.M)}
-    if len(values) > 1:
-        shown = " and ".join(map(str, sorted(values)))
-        raise InputError(
-            f"{kernel.path.name} defines {name} as {shown}; give tile=ROWSxCOLUMNS or {name}=."
-        )
-    return values.pop() if values else None
-
-
-def _grid(kernel: CudaKernel, problem: Problem, tile: tuple[int, int]) -> Dim3:
-    rows, cols = ceil(problem.m / tile[0]), ceil(problem.n / tile[1])
-    grids = {"nm": (cols, rows, 1), "mn": (rows, cols, 1), "flat": (rows * cols, 1, 1)}
-    grid = grids[kernel.grid]
-    try:
-        check_dims("grid", grid, GRID_LIMITS)
-    except InputError as error:
-        raise InputError(
-            f"{kernel.label}: {error} Give a larger tile, or another grid ({', '.join(GRIDS)}) "
-            "if the kernel can take it."
-        ) from None
-    return grid
-
-
-def _shared_bytes(kernel: CudaKernel, artifact: Artifact, module: Module, entry: Kernel) -> int:
-    """Dynamic shared memory of a block. Raises: InputError when it is missing or too much."""
-    dynamic = {v.name for v in module.variables.values() if v.space == "shared" and not v.nbytes}
-    if kernel.shared_bytes is None and any(
-        isinstance(operand, Symbol) and operand.name in dynamic
-        for instruction in entry.instructions
-        for operand in instruction.operands
-    ):
-        raise InputError(f"{kernel.label} uses extern __shared__ memory; give shared_bytes=BYTES.")
-    wanted = kernel.shared_bytes or 0
-    limits = {gpu.arch: gpu.shared_bytes_per_block for gpu in GPUS.values()}
-    most = limits.get(artifact.arch.rstrip("af"), max(limits.values()))
-    static = artifact.resources[entry.name].static_shared_bytes
-    if wanted + static > most:
-        raise InputError(
-            f"{kernel.label}: shared_bytes={wanted} must be at most {most - static}: a block on "
-            f"{artifact.arch} has {most} bytes, of which the kernel's own variables take {static}."
-        )
-    return wanted

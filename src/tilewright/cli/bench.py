@@ -34,6 +34,7 @@ def bench(
     rounds: Whole = 11,
     budget: float | None = None,
     engine: str = "auto",
+    gpu: str | None = None,
     seed: Whole = 0,
     record: Path | None = None,
     csv: str | None = None,
@@ -58,15 +59,16 @@ def bench(
         MxNxK or MxNxK:layout (nn, nt, tn, tt); an extent may be a range first:last:step. May be
         given again.
     dtype
-        Type of A, B and C: bf16 or fp16. Sums are fp32.
+        Type of A, B and C: bf16 or fp16, with fp32 sums; fp32 for kernels of your own.
     rung
         Only these rungs; all that take the shape if neither a rung nor a kernel is named.
     kernel
         Your own kernel beside the peers, FILE.cu:NAME or MODULE:FUNCTION; may be given again. How
-        a CUDA kernel is launched is read from its source and can be said: gemm.cu:mine,block=256,
-        tile=128x128 (rows and columns of C a block), shared_bytes=32768, grid=nm (x over columns),
-        mn or flat, and macros such as BM=128. A function takes torch tensors (a, b) and returns
-        C, or writes it to a parameter named out.
+        a CUDA kernel is launched is read from its source and can be said behind its name:
+        gemm.cu:mine,block=256,tile=128x128 (rows and columns of C a block), shared_bytes=32768,
+        grid=nm (x over columns), mn or flat, layout=nt (the only one it takes),
+        include_path=FOLDER, and macros (BM=128). A function takes torch tensors (a, b) and
+        returns C, or writes it to a parameter named out.
     against
         Only these peers: torch, hgemm_cublas, lt_first (cuBLASLt's first choice), lt_best (the
         fastest of all it proposes), and, only when named, inductor, inductor_triton (TorchInductor
@@ -85,6 +87,9 @@ def bench(
         Stop before the next shape once so many seconds are spent.
     engine
         auto (the GPU if there is one), gpu or emulator.
+    gpu
+        The GPU to count for in the emulator, as `tilewright ladder` takes it; h200 if none is
+        named.
     seed
         Seed of the random operands.
     record
@@ -112,14 +117,14 @@ def bench(
         shapes=_shapes(suite or (), shape or ()),
         dtype=dtype_of(dtype),
         rungs=tuple(select(None, tuple(rung or ()))) if rung or not kernel else (),
-        kernels=tuple(kernel_named(word) for word in kernel or ()),
+        kernels=tuple(kernel_named(word) for word in dict.fromkeys(kernel or ())),
         conditions=Conditions(seed, inputs, cache == "cold", rounds),
         against=tuple(against or ()),
         roofs=roofs,
         noise=noise,
         budget_s=budget,
     )
-    if record is not None and which(engine, None) == "emulator":
+    if record is not None and which(engine, gpu) == "emulator":
         raise InputError("--record keeps times, and the emulator has none; it needs a GPU.")
 
     def keep(lines: Sequence[Measurement]) -> None:
@@ -127,7 +132,7 @@ def bench(
             append(record, lines)
 
     with progress_bar(json) as progress:
-        run = measure_suites(open_engine(engine), plan, progress, keep)
+        run = measure_suites(open_engine(engine, gpu), plan, progress, keep)
     if csv is not None:
         write_text(csv, suite_table.to_csv(run))
     if markdown is not None:
@@ -135,7 +140,7 @@ def bench(
     emit("bench", run.to_dicts(), suite_table.render(run), json)
     if not run.correct:
         return 1
-    return 2 if run.never_ran(plan.kernels) else 0
+    return 2 if run.never_ran(plan) else 0
 
 
 def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str, Shape], ...]:

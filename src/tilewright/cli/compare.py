@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from tilewright.bench.compare import Comparison, Row
 
-_STYLES = {"slower": "bold red", "wrong": "bold red", "faster": "green", "ok": ""}
+_BAD = "bold red"
+_STYLES = {"slower": _BAD, "wrong": _BAD, "gone": _BAD, "faster": "green", "ok": ""}
+_MOST_ROWS = 40  # of a table; a longer one shows only what is not ok
 
 
 def compare(
@@ -29,11 +31,12 @@ def compare(
     fail_below: Annotated[float, Parameter(allow_leading_hyphen=True)] = 0.98,
     json: JsonTarget = None,
 ) -> int:
-    """Compare two records, and end with 1 when a kernel became slower or wrong.
+    """Compare two records, and end with 1 when a kernel became slower, wrong or is gone.
 
     Compared is each kernel's speed in relation to the rival that was timed beside it: times of
     two runs are not comparable, since GPUs of one name differ. Of each kernel, shape, type and
-    GPU the newest line of each side counts.
+    GPU the newest line of each side counts. Beside each change stands the noise of its rounds;
+    between two runs there is more of it, several per cent at a GPU's power cap.
 
     Example: tilewright compare measurements measurements
 
@@ -63,11 +66,14 @@ def _render(result: Comparison) -> RenderableType:
 
     parts: list[RenderableType] = []
     for title, rows in groupby(result.rows, key=lambda row: f"{row.dtype} on {row.gpu}"):
-        parts += [Text(title, style="italic"), _table(list(rows))]
+        every = list(rows)
+        shown = every if len(every) <= _MOST_ROWS else [row for row in every if row.status != "ok"]
+        parts += [Text(title, style="italic"), _table(shown)]
     parts += [Text(note) for note in _notes(result)]
     mean, count = result.geometric_mean, len(result.changes)
     figure = "nothing could be compared" if mean is None else f"{mean:.3f}"
-    parts.append(Text(f"geometric mean of {count} changes: {figure}", style="bold"))
+    said = f"{result.counts}; geometric mean of {count} changes: {figure}"
+    parts.append(Text(said, style="bold"))
     return Group(*parts)
 
 
@@ -79,7 +85,7 @@ def _table(rows: list[Row]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
     for heading in ("kernel", "shape", "÷", "old", "new", "change", "noise", "status"):
         number = heading in ("old", "new", "change", "noise")
-        fold = heading in ("kernel", "÷")  # long names go on in a second line
+        fold = heading == "÷"  # a long name goes on in a second line
         justify, overflow = ("right" if number else "left"), ("fold" if fold else "ellipsis")
         table.add_column(heading, justify=justify, overflow=overflow, no_wrap=not fold)  # type: ignore[arg-type]
     for row in rows:
@@ -89,10 +95,16 @@ def _table(rows: list[Row]) -> Table:
             f"{row.m}×{row.n}×{row.k} {row.layout}",
             Text(row.rival or "–"),
             *("–" if figure is None else f"{figure:.3f}" for figure in figures),
-            "–" if row.noise is None else f"±{row.noise:.1%}",
+            _noise(row.noise),
             Text(row.status, style=_STYLES.get(row.status, "yellow")),
         )
     return table
+
+
+def _noise(noise: float | None) -> str:
+    if noise is None:
+        return "–"
+    return "<0.1%" if noise < 0.001 else f"±{noise:.1%}"
 
 
 def _notes(result: Comparison) -> Iterator[str]:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tilewright.bench.imports import Import
 
 
+_MOST_ROWS = 40  # of a table; a longer one shows only what was refused
+
+
 def import_record(
     file: Path,
     /,
@@ -72,10 +75,13 @@ def _render(checked: Import, into: Path, written: bool) -> RenderableType:
         table.add_column(heading, overflow="fold")
     table.add_column("status", no_wrap=True)
     table.add_column("reason", overflow="fold")
-    for row in checked.rows:
+    refused = [row for row in checked.rows if row.status != "ok"]
+    for row in refused if len(checked.rows) > _MOST_ROWS else checked.rows:
         style = "green" if row.status == "ok" else "bold red"
         cells = (row.name or "–", row.gpu or "–", Text(row.status, style=style), row.reason or "")
         table.add_row(str(row.line), *(Text(c) if isinstance(c, str) else c for c in cells))
+    if not table.row_count:
+        return Text(_sentence(checked, into, written), style="bold")
     return Group(table, Text(_sentence(checked, into, written), style="bold"))
 
 
