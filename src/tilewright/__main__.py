@@ -14,6 +14,7 @@ from tilewright.cli.bench import bench
 from tilewright.cli.cache import app as cache
 from tilewright.cli.compare import compare
 from tilewright.cli.doctor import doctor
+from tilewright.cli.emulate import emulate
 from tilewright.cli.import_record import import_record
 from tilewright.cli.ladder import ladder
 from tilewright.cli.plot import plot
@@ -32,6 +33,7 @@ app.command(bench)
 app.command(compare)
 app.command(import_record, name="import-record")
 app.command(plot)
+app.command(emulate, help_format="plaintext")  # its example keeps its lines
 app.command(doctor)
 app.command(cache)
 

@@ -12,6 +12,9 @@ from tilewright.errors import InputError
 _LARGEST = 2**31 - 1  # the kernels take extents as int
 
 
+LAYOUTS = ("nn", "nt", "tn", "tt")  # of A and B: as written, or t for transposed
+
+
 @dataclass(frozen=True)
 class Problem:
     """C[m, n] = A[m, k] · B[k, n], row-major ("nn"), operands and result of one type.

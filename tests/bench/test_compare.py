@@ -145,11 +145,30 @@ def test_the_rivals_own_lines_are_left_out() -> None:
 
 
 def test_what_else_differs_is_said() -> None:
-    row = only(OLD, later(inputs="zeros", rival_version="2.12.0", driver="590", cuda="13.1"))
+    row = only(OLD, later(rival_version="2.12.0", driver="590", cuda="13.1"))
     assert row.reason == (
-        "not only the code may differ: inputs normal → zeros, torch 2.11.0 → 2.12.0, "
-        "driver 580.159.03 → 590, CUDA 13.0 → 13.1."
+        "not only the code may differ: torch 2.11.0 → 2.12.0, driver 580.159.03 → 590, "
+        "CUDA 13.0 → 13.1."
     )
+
+
+def test_other_inputs_are_not_compared() -> None:
+    row = only(OLD, later(inputs="zeros"))
+    assert (row.status, row.change) == ("other inputs", None)
+    assert not compare([OLD], [later(inputs="zeros")]).fine  # nothing was compared
+
+
+def test_a_kernel_that_is_gone_fails_and_a_shape_does_not() -> None:
+    other = replace(OLD, name="hgemm_naive")
+    result = compare([OLD, other, replace(OLD, m=512)], [later()])
+    assert {(row.name, row.m): row.status for row in result.rows} == {
+        ("hgemm_bcf", 256): "ok",
+        ("hgemm_bcf", 512): "only old",
+        ("hgemm_naive", 256): "gone",
+    }
+    assert not result.fine
+    assert result.counts == "1 ok, 1 gone, 1 only old"
+    assert compare([OLD, replace(OLD, m=512)], [later()]).fine
 
 
 def test_geometric_mean() -> None:

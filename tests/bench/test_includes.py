@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.bench.includes import code_of
-from tilewright.build import Source, build, headers
+from tilewright.build import headers
 from tilewright.errors import InputError
 from tilewright.include import cuda_headers
 
@@ -96,24 +96,6 @@ def test_beside_the_header_that_the_package_s_were_included_from(tmp_path: Path)
     assert code_of('#include "deep/top.cuh"\n', [tmp_path]).count("int s;") == 1
 
 
-@pytest.mark.xfail(strict=True, reason="code_of meets headers in another order than the build")
-def test_one_name_is_one_file_as_for_the_compiler(compiler: str, tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        a__top='#include "side.cuh"',
-        b__top='#include "side.cuh"',
-        a__side='#pragma once\nextern "C" __global__ void side_of_a() {}',
-        b__side='#pragma once\nextern "C" __global__ void side_of_b() {}',
-    )
-    text = '#include "a/top.cuh"\n#include "b/top.cuh"\n'
-    code = code_of(text, [tmp_path])
-    built = build(Source("k.cu", text, include_path=(str(tmp_path),)), "sm_90")
-    for name in ("side_of_a", "side_of_b"):
-        assert (name in code) == (name in built.ptx), name
-    assert "side_of_a" in code
-
-
-@pytest.mark.xfail(strict=True, reason="code_of looks in the working folder, the compiler does not")
 def test_the_working_folder_is_none_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

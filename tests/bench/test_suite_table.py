@@ -68,7 +68,10 @@ EMULATED = SuiteRun(
     "emulator of an NVIDIA H200",
     (
         COUNTED,
-        replace(COUNTED, name="mine", status="wrong", correct=False, bank_conflicts=0),
+        replace(
+            COUNTED, name="mine", status="wrong", reason="C[0, 0] = nan", correct=False,
+            bank_conflicts=0,
+        ),
         replace(
             COUNTED, m=4096, status="skipped", reason="too large", correct=None, rel_error=None,
             shared_wavefronts=None, bank_conflicts=None, global_sectors=None,
@@ -101,6 +104,7 @@ def test_the_timed_table() -> None:
         "SM clock 1755–1980 MHz at 512–700 W.",
         "2 of 5 kernels ran below the highest clock: power cap.",
         "1 of 5 kernels ran below the highest clock: software thermal.",
+        "mine is wrong at 4096×2048×1024 nn: 7 of 8388608 checked elements are wrong",
         "",
         " suite        rows  kernel     shapes  geo. mean  worst  worst shape",
         " ──────────────────────────────────────────────────────────────────────────",
@@ -146,7 +150,7 @@ def test_csv() -> None:
         '1.0312,"cuBLASLt 13.0, algo 66",matrix,850.0,0.8499,1755,699.6,61,'
         f"power cap; software thermal,{way},,,,{again},1.0241,1.0",
         f"square,hgemm_bcf,{at},ok,,True,0.001656,2048.5,2040.0,2050.0,838.52,torch,0.5,0.4966,"
-        f"0.5024,,matrix,850.0,0.4149,1980,512.4,61,,{way},,,,{again},0.5,0.4882",
+        f"0.5024,,matrix,850.0,0.4149,1980,512.4,61,none,{way},,,,{again},0.5,0.4882",
         f"square,mine,{at},wrong,7 of 8388608 checked elements are wrong,False,nan,,,,,,,,,"
         f"mine: grid 16×32,matrix,850.0,,,,,,,,,,{again} --kernel mine.cu:mine,,",
         f"odd,torch,{odd},ok,,True,0.001656,2.51,2.5,2.6,0.000552,torch,1.0,1.0,1.0,2.11.0,"
@@ -167,6 +171,7 @@ def test_the_counted_table() -> None:
         " 128×256×64 nn  hgemm_naive      12,345      6,789  1,234,567      ok",
         " 128×256×64 nn  mine             12,345          0  1,234,567   wrong",
         "",
+        "mine is wrong at 128×256×64 nn: C[0, 0] = nan",
         "Note: Without a GPU there are no times.",
     ]
     assert to_csv(EMULATED).splitlines() == [
@@ -174,13 +179,17 @@ def test_the_counted_table() -> None:
         "shape,hgemm_naive,emulator,sm_90,fp16,nn,128,256,64,True,zeros,warm,ok,,True,0.0001"
         + "," * 18
         + "12345,6789,1234567,",
-        "shape,mine,emulator,sm_90,fp16,nn,128,256,64,True,zeros,warm,wrong,,False,0.0001"
-        + "," * 18
-        + "12345,0,1234567,",
+        "shape,mine,emulator,sm_90,fp16,nn,128,256,64,True,zeros,warm,wrong,"
+        '"C[0, 0] = nan",False,0.0001' + "," * 18 + "12345,0,1234567,",
         "shape,hgemm_naive,emulator,sm_90,fp16,nn,4096,256,64,True,zeros,warm,skipped,too large,"
         + "," * 22,
     ]
-    assert to_markdown(EMULATED).count("\n") == 2
+    assert to_markdown(EMULATED) == (
+        "| shape | kernel | wavefronts | conflicts | sectors | result |\n"
+        "|:--|:--|--:|--:|--:|:--|\n"
+        "| 128×256×64 nn | hgemm_naive | 12345 | 6789 | 1234567 | ok |\n"
+        "| 128×256×64 nn | mine | 12345 | 0 | 1234567 | wrong |\n"
+    )
 
 
 def test_nothing_was_measured() -> None:
@@ -194,7 +203,7 @@ def test_all_wrong_on_a_gpu_is_no_table_of_counts() -> None:
     lines = text(replace(RUN, rows=(WRONG, SKIPPED), notes=()))
     assert "  ".join(lines[2].split()[:4]) == "shape  kernel  µs  TFLOP/s"
     assert lines[4].split() == ["4096×2048×1024", "nn", "mine", "wrong"]
-    assert len(lines) == 6  # the headings, one row and what is around them
+    assert len(lines) == 7  # the headings, one row, what is around them, and why it is wrong
 
 
 def test_one_table_for_each_row_s_own_roof_and_ratio() -> None:

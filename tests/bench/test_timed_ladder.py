@@ -17,7 +17,7 @@ M, N, K = 128, 256, 64
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = Conditions(rounds=5, round_us=500.0, lead_in_us=100.0)
-    monkeypatch.setattr("tilewright.bench.contest.Conditions", lambda seed: quick)
+    monkeypatch.setattr("tilewright.bench.contest.Conditions", lambda seed, inputs: quick)
 
 
 def timed(rungs: Sequence[str] = ("hgemm_naive", "hgemm_bcf")) -> Ladder:

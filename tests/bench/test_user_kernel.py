@@ -260,7 +260,7 @@ def test_words(tmp_path: Path) -> None:
     [
         ("", "must name a .cu or .cuh file and a kernel: kernel.cu:gemm,block"),
         ("{k}", "must name a .cu or .cuh file and a kernel"),
-        ("{k}.ptx:gemm", "must name a .cu or .cuh file and a kernel"),
+        ("{k}.ptx:gemm", "PTX has no names of parameters; give the CUDA source"),
         ("{k}:", "'' is not the name of a kernel"),
         ("{k}:gemm(float*)", "'gemm(float*)' is not the name of a kernel; give its C++ name"),
         ("{k}:gemm<1,block=8", "'gemm<1' is not the name of a kernel"),
@@ -310,7 +310,7 @@ def test_the_hash_is_of_code_headers_and_macros(tmp_path: Path) -> None:
 
 # --- What a kernel does not say ------------------------------------------------------------
 
-BODY = "{ A[threadIdx.x + threadIdx.y] = 0; }"
+BODY = "{ A[threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y)] = 0; }"
 TAKES = "float* A, float* B, float* C"
 
 
@@ -331,7 +331,7 @@ TAKES = "float* A, float* B, float* C"
         (
             f"__global__ void __launch_bounds__(64) gemm({TAKES}) {BODY}",
             "",
-            "gemm reads threadIdx.y, and its launch bounds only say that a block has at most 64",
+            "gemm reads threadIdx.y and does not say how large its block is; give it, as block=",
         ),
         (
             f"__global__ void gemm({TAKES}) {{ A[threadIdx.x] = 0; }}",
@@ -354,7 +354,7 @@ TAKES = "float* A, float* B, float* C"
         ),
         (
             f"extern __shared__ float s[];\n__global__ void gemm({TAKES}) {{ s[int(*A)] = *B; "
-            "__syncthreads(); *C = s[threadIdx.x + threadIdx.y]; }",
+            "__syncthreads(); *C = s[threadIdx.x + blockDim.x * threadIdx.y * blockDim.y]; }",
             "",
             "gemm uses extern __shared__ memory; give shared_bytes=BYTES",
         ),
@@ -405,9 +405,12 @@ def test_a_header_that_is_missing(compiler: str, tmp_path: Path) -> None:
 # --- Parameters ---------------------------------------------------------------------------
 
 
-def planned(folder: Path, parameters: str, before: str = "", dtype: DType = FP32) -> KernelPlan:
+def planned(
+    folder: Path, parameters: str, before: str = "", dtype: DType = FP32, square: bool = False
+) -> KernelPlan:
     text = f"{before}\n__global__ void k({parameters}) {{}}"
-    return plan(parse(f"{kernel_file(folder, text)}:k"), problem(dtype), ARCH)
+    asked = Problem(M, M, M, dtype) if square else problem(dtype)
+    return plan(parse(f"{kernel_file(folder, text)}:k"), asked, ARCH)
 
 
 @pytest.mark.parametrize(
@@ -423,8 +426,13 @@ def planned(folder: Path, parameters: str, before: str = "", dtype: DType = FP32
     ],
 )
 def test_names(compiler: str, tmp_path: Path, parameters: str, meanings: str) -> None:
-    made = planned(tmp_path, parameters)
+    made = planned(tmp_path, parameters, square=True)
     assert [argument.meaning for argument in made.arguments] == meanings.split()
+
+
+def test_a_kernel_for_squares_takes_no_other(compiler: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"k takes only N of M, N and K: a kernel for square .*"):
+        planned(tmp_path, f"{TAKES}, int n")
 
 
 @pytest.mark.parametrize(

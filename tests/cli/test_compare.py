@@ -48,7 +48,7 @@ def test_documents(
         "reason": None,
     }  # fmt: skip
     last = captured.err.splitlines()[-1]
-    assert last == f"geometric mean of 1 changes: {factor:.3f}"
+    assert last == f"1 {status}; geometric mean of 1 changes: {factor:.3f}"
 
 
 def test_the_limit_is_the_users(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_wrong_result_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert compare(old, file(tmp_path / "new.jsonl", replace(LINE, correct=False))) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "hgemm_bcf: the result measured 2026-11-30T04:29:06Z is wrong." in lines
-    assert lines[-1] == "geometric mean of 0 changes: nothing could be compared"
+    assert lines[-1] == "1 wrong; geometric mean of 0 changes: nothing could be compared"
 
 
 def test_a_record_next_to_itself(capsys: pytest.CaptureFixture[str]) -> None:

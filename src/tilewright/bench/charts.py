@@ -15,11 +15,11 @@ from tilewright.bench.ladder import ON_GPU
 from tilewright.bench.protocol import quantile
 from tilewright.bench.report import newest
 from tilewright.bench.roofs import from_lines
-from tilewright.bench.suites import LAYOUTS, Shape
+from tilewright.bench.suites import Shape
 from tilewright.dtypes import DTYPES
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_reported
-from tilewright.problem import Problem
+from tilewright.problem import LAYOUTS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

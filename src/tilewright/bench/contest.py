@@ -173,7 +173,8 @@ def hold(arena: Arena, contestants: Sequence[Contestant], rivals: Sequence[str])
     timed = [contestant for contestant in contestants if verdicts[contestant.name].correct]
     timings = _timings(arena, timed)
     verdicts |= {contestant.name: arena.verdict(contestant) for contestant in timed}
-    rival = next((c for name in rivals for c in timed if c.name == name), None)
+    right = [contestant for contestant in timed if verdicts[contestant.name].correct]
+    rival = next((c for name in rivals for c in right if c.name == name), None)
     taken = record.now()
     results = []
     for contestant in contestants:

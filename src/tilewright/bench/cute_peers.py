@@ -25,7 +25,7 @@ def quack(engine: GpuEngine) -> FunctionPeer:
     Source: quack-kernels 0.6.5, quack/gemm_interface.py.
     """
     module = _imported("quack.gemm_interface", "quack-kernels")
-    of = f"quack {version('quack-kernels')}, CuTe DSL {_version('nvidia-cutlass-dsl')}"
+    of = f"quack {_version('quack-kernels')}, CuTe DSL {_version('nvidia-cutlass-dsl')}"
     return FunctionPeer(engine, "quack", lambda torch: module.gemm, of, takes_out=True)
 
 
@@ -78,6 +78,7 @@ class CutePeer:
             if operator.get_workspace_size(sets[0]).size_bytes:
                 return None
             artifact = operator.compile(sets[0])
+            operator.run(sets[0], artifact, stream=self._torch.external)
         except Exception:  # of the many shapes of tiles some do not fit this problem
             return None
         stream = self._torch.external

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
 from math import isclose
 from pathlib import Path
 from statistics import median
@@ -165,7 +166,14 @@ def _speed(line: Measurement) -> Iterator[str]:
             )
 
 
+@cache
+def _hash_here(name: str) -> str | None:
+    """Of the rung's code as it is here; None for what is no rung."""
+    rung = RUNGS.get(name)
+    return record.source_hash(code_of(rung.text)) if rung else None
+
+
 def _code(line: Measurement) -> Iterator[str]:
-    rung = RUNGS.get(line.name)
-    if rung is not None and line.source_hash != (here := record.source_hash(code_of(rung.text))):
+    here = _hash_here(line.name)
+    if here is not None and line.source_hash != here:
         yield f"of another version of the code: source_hash={line.source_hash}, here {here}."

@@ -18,12 +18,11 @@ def code_of(text: str, folders: Sequence[Path] = ()) -> str:
     The package's headers and those in `folders` or beside a header that is; CUDA's own are left
     out. Raises: InputError for one that cannot be read.
     """
-    home = Path()
     parts, seen = [text], set[str]()
-    todo = [(name, home) for name in _INCLUDE.findall(text)]
+    todo: list[tuple[str, Path | None]] = [(name, None) for name in _INCLUDE.findall(text)]
     while todo:
         name, beside = todo.pop(0)
-        places = [each / name for each in (*folders, beside)] if folders else []
+        places = [each / name for each in (*folders, beside) if each]
         there = next((place for place in places if place.is_file()), None)
         if name in seen or not (name in headers() or there):
             continue

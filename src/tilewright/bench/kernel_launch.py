@@ -145,7 +145,8 @@ def grid_of(kernel: CudaKernel, entry: Kernel, problem: Problem, tile: tuple[int
             f"{kernel.label}: {error} Give a larger tile, or another grid ({', '.join(GRIDS)}) "
             "if the kernel can take it."
         ) from None
-    if grid[1] > 1 and not _reads(entry, "%ctaid.y"):
+    reads_x, reads_y = _reads(entry, "%ctaid.x"), _reads(entry, "%ctaid.y")
+    if grid[1] > 1 and reads_x and not reads_y:
         raise InputError(
             f"{kernel.label} never reads blockIdx.y, and its grid is {times(grid)}; give "
             "grid=flat (all tiles along x), or another tile."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from tilewright.bench.inputs import operands
 from tilewright.build import Artifact, Source, build
 from tilewright.dtypes import dtype_of
 from tilewright.engines.choose import open_engine
@@ -17,7 +18,7 @@ from tilewright.launch import Launch, gemm_args
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.problem import Problem, whole
-from tilewright.verify import Verdict, judge, oracle, random_operands
+from tilewright.verify import Verdict, judge, oracle
 
 if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
@@ -144,12 +145,14 @@ def climb(
     gpu: str | None = None,
     every_family: bool = False,
     seed: int = 0,
+    inputs: str = "normal",
     progress: Progress | None = None,
 ) -> Ladder:
     """Runs the rungs of a family ("hgemm" if none is named) on C[m, n] = A[m, k] · B[k, n].
 
     Shapes   4096³ on a GPU and 256×384×192 in the emulator where m, n or k is not given.
-    Types    dtype "bf16" or "fp16", fp32 accumulation; normal random operands from `seed`.
+    Types    dtype "bf16" or "fp16", fp32 accumulation; random operands from `seed`
+             (`inputs` normal, uniform, integers or zeros).
     Raises   InputError for unknown names or a shape that no rung, or a rung that was named, does
              not take; EngineError; ToolchainError without NVRTC. A wrong result is a row.
     Cost     compiles each rung once and caches it; milliseconds a rung in the emulator at the
@@ -167,19 +170,21 @@ def climb(
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
     problem = Problem(rows, cols, depth, kind)
     refusals = _refusals(chosen, problem, named=bool(names))
-    run = _Run(problem, seed, progress or (lambda what, done, total: None))
+    run = _Run(problem, seed, inputs, progress or (lambda what, done, total: None))
     if isinstance(opened, EmulatorEngine):
         return _count(opened, chosen, refusals, run)
     from tilewright.bench.contest import Conditions
     from tilewright.bench.timed_ladder import time_rungs
 
-    return time_rungs(opened, chosen, refusals, problem, Conditions(seed=seed), run.progress)
+    conditions = Conditions(seed=seed, inputs=inputs)
+    return time_rungs(opened, chosen, refusals, problem, conditions, run.progress)
 
 
 @dataclass(frozen=True)
 class _Run:
     problem: Problem
     seed: int
+    inputs: str
     progress: Progress
 
 
@@ -198,7 +203,7 @@ def _count(
     problem = run.problem
     takers = [rung for rung in chosen if rung.name not in refusals]
     artifacts = {rung.name: build_rung(rung, problem, engine.arch) for rung in takers}
-    a, b = random_operands(problem.m, problem.n, problem.k, problem.dtype, run.seed)
+    a, b = operands(problem, run.inputs, run.seed)
     reference = oracle(a, b, problem.dtype, run.seed)
     buffers = engine.upload(a), engine.upload(b)
     rows: list[Row] = []

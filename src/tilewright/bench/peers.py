@@ -6,13 +6,13 @@ ours. One that is not installed is left out, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from tilewright.bench.suites import LAYOUTS
 from tilewright.errors import EngineError, InputError
+from tilewright.problem import LAYOUTS
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
@@ -88,15 +88,20 @@ class Peer(Protocol):
         ...
 
 
+def check_names(names: Iterable[str]) -> None:
+    """Raises: InputError for a name that no peer has."""
+    if unknown := [name for name in names if name not in PEERS]:
+        raise InputError(f"against={unknown[0]!r} is not known; use {', '.join(PEERS)}.")
+
+
 def found_peers(engine: GpuEngine, names: Sequence[str] = ()) -> tuple[list[Peer], list[str]]:
     """The peers of these names that work here, and for each other one a sentence saying why not.
 
     No names mean those that need no tuning or little of it.
     Raises: InputError for an unknown name.
     """
+    check_names(names)
     makers = _ALWAYS | _WHEN_NAMED
-    if unknown := [name for name in names if name not in makers]:
-        raise InputError(f"against={unknown[0]!r} is not known; use {', '.join(PEERS)}.")
     peers: list[Peer] = []
     reasons: list[str] = []
     for name in names or _ALWAYS:

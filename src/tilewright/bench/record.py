@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from tilewright.errors import InputError
+from tilewright.problem import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,8 +78,15 @@ class Measurement:
         return 2 * self.m * self.n * self.k / self.us / 1e6
 
 
-_TAKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_PLAIN = re.compile(r"[^\x00-\x1f\x7f|<>]+")
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+_TAKEN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_SHORTEST_US, _LONGEST_US = 1e-6, 1e12
+# What no run can have given.
+_LIMITS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(("m", "n", "k"), (1, 2**53)),
+    **{"seed": (0, 2**63), "ratio": (1e-9, 1e9), "rel_error": (0, 1e9)},
+    **{"sm_mhz": (0, 100_000), "power_w": (0, 100_000), "temperature_c": (-273, 1000)},
+}
 _HINTS = {name: hint for name, hint in get_type_hints(Measurement).items() if name != "return"}
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -113,12 +121,12 @@ def parse_line(line: str) -> Measurement:
     if not isinstance(data, dict):
         raise InputError(f"a measurement must be a JSON object, not {type(data).__name__}.")
     if (schema := data.pop("schema", None)) != SCHEMA:
-        raise InputError(f"schema={schema!r} is not known; this version reads {SCHEMA!r}.")
+        raise InputError(f"schema={_short(schema)} is not known; this version reads {SCHEMA!r}.")
     names = [field.name for field in fields(Measurement)]
     if missing := [name for name in names if name not in data]:
         raise InputError(f"the measurement lacks {', '.join(missing)}.")
     if extra := sorted(set(data) - set(names)):
-        raise InputError(f"the measurement has unknown fields: {', '.join(extra)}.")
+        raise InputError(f"the measurement has unknown fields: {', '.join(map(_named, extra))}.")
     measurement = Measurement(**{name: _typed(name, data[name]) for name in names})
     _check(measurement)
     return measurement
@@ -126,17 +134,30 @@ def parse_line(line: str) -> Measurement:
 
 def _check(line: Measurement) -> None:
     """What no run can have given. Raises InputError naming the field."""
-    for name in ("m", "n", "k"):
-        if getattr(line, name) < 1:
-            raise InputError(f"{name}={getattr(line, name)} must be at least 1.")
-    times = (line.us, *line.us_samples, *(line.rival_us_samples or ()))
-    if min(times) <= 0:
-        raise InputError(f"a time of {min(times)} µs is none; us and its samples must be above 0.")
-    if not _TAKEN.fullmatch(line.taken):
+    for name, (least, most) in _LIMITS.items():
+        value = getattr(line, name)
+        if value is not None and not least <= value <= most:
+            raise InputError(f"{name}={_short(value)} must be {least:g} to {most:g}.")
+    for name in ("us", "us_samples", "rival_us", "rival_us_samples"):
+        values = getattr(line, name)
+        for us in values if isinstance(values, tuple) else (values,):
+            if us is not None and not _SHORTEST_US <= us <= _LONGEST_US:
+                raise InputError(f"{name}: a time of {us} µs is none; it must be above 0.")
+    try:
+        datetime.strptime(line.taken, _TIME)
+        right = _TAKEN.fullmatch(line.taken) is not None
+    except ValueError:
+        right = False
+    if not right:
         raise InputError(f"taken={line.taken!r} must look like 2026-12-01T09:30:00Z.")
-    for name in ("name", "rival", "gpu", "driver", "dtype", "layout", "inputs", "method"):
-        text = getattr(line, name)
-        if text is not None and not _PLAIN.fullmatch(text):
+    if line.layout not in LAYOUTS:
+        raise InputError(f"layout={line.layout!r} must be one of {', '.join(LAYOUTS)}.")
+    for field in fields(line):
+        text = getattr(line, field.name)
+        if isinstance(text, str) and not (text.strip() and text.isprintable()):
+            raise InputError(f"{field.name} must be one line of printable text.")
+    for name in ("name", "rival", "gpu", "driver", "dtype", "inputs", "method"):
+        if set(getattr(line, name) or "") & set("|<>"):
             raise InputError(f"{name} must be one line of text without | < >, for tables.")
 
 
@@ -263,6 +284,11 @@ def _is(value: Any, kind: type) -> bool:
     return type(value) is kind
 
 
+def _named(field: str) -> str:
+    """A field's name; one that a terminal would not show as it is, escaped."""
+    return field if field.isprintable() else ascii(field)
+
+
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
@@ -273,7 +299,7 @@ def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) != len(pairs):
         names = [name for name, _ in pairs]
         double = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"the measurement has the field {double} twice.")
+        raise InputError(f"the measurement has the field {_named(double)} twice.")
     return data
 
 

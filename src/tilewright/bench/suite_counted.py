@@ -27,7 +27,7 @@ def count(engine: EmulatorEngine, plan: Plan, shape: Shape, blank: Row) -> Itera
     """A row for each rung and each kernel of the user's: counts, or why there are none."""
     problem = shape.problem(plan.dtype)
     too_large = (
-        f"{shape} is too large to be counted in reasonable time; it needs a GPU."
+        f"above {_FLOPS:.0e} FLOP, too large to be counted in reasonable time; it needs a GPU."
         if problem.flops > _FLOPS
         else None
     )
@@ -37,7 +37,15 @@ def count(engine: EmulatorEngine, plan: Plan, shape: Shape, blank: Row) -> Itera
             yield replace(row, status="skipped", reason=reason)
             continue
         (counted,) = climb(
-            m=shape.m, n=shape.n, k=shape.k, dtype=plan.dtype, rungs=rung.name, engine="emulator"
+            m=shape.m,
+            n=shape.n,
+            k=shape.k,
+            dtype=plan.dtype,
+            rungs=rung.name,
+            engine="emulator",
+            gpu=engine.gpu.name,
+            seed=plan.conditions.seed,
+            inputs=plan.conditions.inputs,
         )
         yield replace(
             row,

@@ -6,7 +6,7 @@ import math
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -111,10 +111,10 @@ class SuiteRun:
     def correct(self) -> bool:
         return all(row.status != "wrong" for row in self.rows)
 
-    def never_ran(self, plan: Plan) -> bool:
-        """Nothing ran, or a kernel of the user's did at no shape."""
+    def never_ran(self, names: Iterable[str] = ()) -> bool:
+        """Nothing ran, or one of these kernels did at no shape."""
         ran = {row.name for row in self.rows if row.status != "skipped"}
-        return not ran or any(name not in ran for name in plan.labels.values())
+        return not ran or any(name not in ran for name in names)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         return [asdict(row) for row in self.rows]
@@ -190,8 +190,8 @@ def measure_suites(
         notes.append(f"{more} more reasons to skip are in --json and --csv.")
     if isinstance(engine, EmulatorEngine):
         notes.append("Without a GPU there are no times: small shapes are counted in the emulator.")
-        if plan.against or plan.noise or plan.conditions.rounds != Conditions().rounds:
-            notes.append("--against, --noise and --rounds are of a timing; nothing here uses them.")
+        if plan.against or plan.noise:
+            notes.append("--against and --noise are of a timing; nothing here uses them.")
     return SuiteRun(engine.title, tuple(rows), tuple(notes))
 
 
@@ -237,15 +237,15 @@ def _blank(engine: GpuEngine | EmulatorEngine, plan: Plan, suite: str, shape: Sh
         aligned=shape.aligned,
         inputs=distribution(plan.conditions.inputs)[0],
         cache="cold" if plan.conditions.cold else "warm",
-        repro=_repro(plan, shape),
+        repro=_repro(plan, shape, engine.name),
     )
 
 
-def _repro(plan: Plan, shape: Shape) -> str:
+def _repro(plan: Plan, shape: Shape, engine: str) -> str:
     """The command that measures this shape again as it was measured here."""
     how, usual = plan.conditions, Conditions()
     words = ["tilewright", "bench", "--shape", str(shape), "--dtype", plan.dtype.name]
-    if {rung.name for rung in plan.rungs} != set(RUNGS) and not (plan.kernels and not plan.rungs):
+    if plan.kernels or {rung.name for rung in plan.rungs} != set(RUNGS):
         words += [word for rung in plan.rungs for word in ("--rung", rung.name)]
     words += [word for kernel in plan.kernels for word in ("--kernel", kernel.word)]
     words += [word for name in plan.against for word in ("--against", name)]
@@ -254,4 +254,6 @@ def _repro(plan: Plan, shape: Shape) -> str:
     words += ["--seed", str(how.seed)] if how.seed != usual.seed else []
     words += ["--rounds", str(how.rounds)] if how.rounds != usual.rounds else []
     words += ["--noise"] if plan.noise else []
+    words += [] if plan.roofs else ["--no-roofs"]
+    words += ["--engine", "emulator"] if engine == "emulator" else []
     return shlex.join(words)

@@ -126,7 +126,7 @@ def to_csv(run: SuiteRun) -> str:
     rows = []
     for row in run.to_dicts():
         ratios = row.pop("ratios") or {}
-        row["throttle"] = None if row["throttle"] is None else "; ".join(row["throttle"])
+        row["throttle"] = None if row["throttle"] is None else "; ".join(row["throttle"]) or "none"
         rows.append(row | {f"ratio_{name}": ratios.get(name) for name in peers})
     text = StringIO(newline="")
     if rows:
@@ -137,7 +137,9 @@ def to_csv(run: SuiteRun) -> str:
 
 
 def to_markdown(run: SuiteRun) -> str:
-    """The timed rows as a table."""
+    """The timed rows as a table, or the counted ones where nothing was timed."""
+    if all(row.us is None for row in run.rows):
+        return _counted_markdown(run.rows)
     rival = next((row.rival for row in run.rows if row.rival), "rival")
     heading = f"| shape | kernel | µs | TFLOP/s | speed ÷ {rival} | of the roof | error |"
     lines = [heading, "|:--|:--|--:|--:|--:|--:|--:|"]
@@ -149,4 +151,15 @@ def to_markdown(run: SuiteRun) -> str:
         roof = "–" if row.roof_share is None else f"{row.roof_share:.0%} {row.roof}"
         cells = (_shape(row), row.name, f"{row.us:.1f}", f"{row.tflops:.1f}", ratio, roof, error)
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _counted_markdown(rows: Sequence[Row]) -> str:
+    lines = ["| shape | kernel | wavefronts | conflicts | sectors | result |"]
+    lines.append("|:--|:--|--:|--:|--:|:--|")
+    for row in rows:
+        if row.status != "skipped":
+            counts = (row.shared_wavefronts, row.bank_conflicts, row.global_sectors)
+            cells = (_shape(row), row.name, *map(str, counts), row.status)
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

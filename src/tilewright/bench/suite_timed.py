@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tilewright.bench.roofs import Roofs
     from tilewright.bench.suite_run import Each, Keep, Plan, Row
     from tilewright.bench.suites import Shape
+    from tilewright.bench.user_function import FunctionKernel
     from tilewright.engines.gpu import GpuEngine
     from tilewright.ladder.rungs import Rung
     from tilewright.problem import Problem
@@ -89,9 +90,13 @@ def _entries(engine: GpuEngine, plan: Plan, peers: list[Peer]) -> list[Entry]:
         if isinstance(kernel, CudaKernel):
             enter = partial(enter_kernel, kernel)
         else:
-            enter = partial(enter_peer, kernel.peer(engine))
+            enter = partial(_enter_function, kernel, engine)
         entries.append((plan.labels[kernel], enter))
     return entries
+
+
+def _enter_function(kernel: FunctionKernel, engine: GpuEngine, arena: Arena) -> Contestant:
+    return enter_peer(kernel.peer(engine), arena)
 
 
 def _enter_rung(rung: Rung, arena: Arena) -> Contestant:

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
+from math import prod
 
 from tilewright.dtypes import DType
 from tilewright.errors import InputError
-from tilewright.problem import Problem
+from tilewright.problem import LAYOUTS, Problem
 
-LAYOUTS = ("nn", "nt", "tn", "tt")
-_SHAPE = re.compile(r"([\d:]+)[x×]([\d:]+)[x×]([\d:]+)(?::([a-z]+))?")
+_EXTENT = r"(\d{1,10}(?::\d{1,10})*:?)"
+_SHAPE = re.compile(rf"{_EXTENT}[x×]{_EXTENT}[x×]{_EXTENT}(?::([a-z]+))?", re.ASCII)
+_MOST_SHAPES = 10_000  # of one word; nobody waits for more
 _ALIGNED = 8  # 16-bit elements in the 16 bytes that vector accesses and TMA ask for
 
 
@@ -78,7 +80,12 @@ def _parse(word: str) -> Iterator[Shape]:
     layout = match[4] or "nn"
     if layout not in LAYOUTS:
         raise InputError(f"shape={word!r}: the layout must be one of {', '.join(LAYOUTS)}.")
-    for m, n, k in product(*(_extents(word, part) for part in match.groups()[:3])):
+    extents = [_extents(word, part) for part in match.groups()[:3]]
+    if (count := prod(len(each) for each in extents)) > _MOST_SHAPES:
+        raise InputError(
+            f"shape={word!r} is {count:,} shapes, and at most {_MOST_SHAPES:,} are taken at a time."
+        )
+    for m, n, k in product(*extents):
         yield Shape(m, n, k, layout)
 
 

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.bench.peers import Bound, named, stored_shapes
+from tilewright.bench.user_function import told
 from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ class FunctionPeer:
                 with stream():
                     last[0] = function(a[run % len(a)], b[run % len(b)], **out)
             except Exception as error:  # whatever somebody else's code raises
-                what = f"{type(error).__name__}: {error}".splitlines()[0]
-                raise EngineError(f"{self.name} failed: {what}") from error
+                raise EngineError(f"{self.name} failed: {told(error)}") from error
 
         def into_c(run: int) -> None:
             call(run, out=c[run % len(c)])

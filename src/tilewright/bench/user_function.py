@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,19 +68,32 @@ def find(word: str) -> FunctionKernel:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:  # a user's module may raise anything
-        what = f"{type(error).__name__}: {error}".splitlines()[0]
+        with redirect_stdout(sys.stderr):  # stdout may be for JSON alone
+            found: Any = importlib.import_module(module_name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's module may raise anything
+        what = told(error)
         raise InputError(f"kernel={word!r}: {module_name} cannot be imported: {what}.") from error
     package = sys.modules.get(module_name.split(".")[0])
     for part in name.split("."):
-        if not hasattr(found, part):
-            raise InputError(f"kernel={word!r}: {module_name} has no {name}.")
-        found = getattr(found, part)
+        try:
+            found = getattr(found, part)
+        except Exception:  # not there, or a module's own __getattr__
+            raise InputError(f"kernel={word!r}: {module_name} has no {name}.") from None
     if not callable(found):
-        raise InputError(f"kernel={word!r} is a {type(found).__name__}, not a function.")
+        raise InputError(f"kernel={word!r} is of type {type(found).__name__}, not a function.")
     version = f"{module_name} {getattr(package, '__version__', 'of unknown version')}"
     return FunctionKernel(word, found, _takes_out(word, found), version)
+
+
+def told(error: BaseException) -> str:
+    """The kind of an exception and the first line of what it says."""
+    try:
+        lines = str(error).splitlines()
+    except Exception:  # somebody's __str__
+        lines = []
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _takes_out(word: str, function: Callable[..., Any]) -> bool:

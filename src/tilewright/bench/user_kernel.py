@@ -26,7 +26,6 @@ from tilewright.bench.kernel_launch import (
 )
 from tilewright.bench.kernel_params import Argument, arguments
 from tilewright.bench.record import source_hash
-from tilewright.bench.suites import LAYOUTS
 from tilewright.build import Artifact, Source, build
 from tilewright.emulator.parse import parse as parse_ptx
 from tilewright.engines import emulator
@@ -39,6 +38,7 @@ from tilewright.launch import (
     dim3,
     gemm_args,
 )
+from tilewright.problem import LAYOUTS
 
 if TYPE_CHECKING:
     from tilewright.engines.base import Buffer
@@ -133,6 +133,8 @@ def parse(word: str) -> CudaKernel:
     a file that cannot be read.
     """
     match = _WORD.fullmatch(word)
+    if match is None and ".ptx" in word:
+        raise InputError(f"kernel={word!r}: PTX has no names of parameters; give the CUDA source.")
     if match is None:
         raise InputError(f"kernel={word!r} must name a .cu or .cuh file and a kernel: {EXAMPLE}.")
     name, options = re.sub(" *, *", ",", match["name"]), _options(word, match["options"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -101,14 +102,21 @@ def bench(
     """
     from tilewright.bench import suite_table
     from tilewright.bench.contest import Conditions
+    from tilewright.bench.peers import check_names
     from tilewright.bench.record import append
     from tilewright.bench.suite_run import Plan, measure_suites
     from tilewright.bench.user_function import kernel_named
+    from tilewright.bench.user_kernel import CudaKernel
     from tilewright.dtypes import dtype_of
     from tilewright.engines.choose import open_engine, which
     from tilewright.ladder.rungs import select
 
-    check_targets(json, record, csv, markdown)
+    kernels = tuple(kernel_named(word) for word in dict.fromkeys(kernel or ()))
+    sources = [it.path for it in kernels if isinstance(it, CudaKernel)]
+    check_targets(json, record, csv, markdown, reads=sources)
+    if budget is not None and not 0 <= budget < math.inf:
+        raise InputError(f"budget={budget} must be 0 or more seconds.")
+    check_names(against or ())
     if cache not in ("cold", "warm"):
         raise InputError(f"cache={cache!r} is not known; use cold or warm.")
     if not suite and not shape:
@@ -117,9 +125,9 @@ def bench(
         shapes=_shapes(suite or (), shape or ()),
         dtype=dtype_of(dtype),
         rungs=tuple(select(None, tuple(rung or ()))) if rung or not kernel else (),
-        kernels=tuple(kernel_named(word) for word in dict.fromkeys(kernel or ())),
+        kernels=kernels,
         conditions=Conditions(seed, inputs, cache == "cold", rounds),
-        against=tuple(against or ()),
+        against=tuple(dict.fromkeys(against or ())),
         roofs=roofs,
         noise=noise,
         budget_s=budget,
@@ -140,7 +148,7 @@ def bench(
     emit("bench", run.to_dicts(), suite_table.render(run), json)
     if not run.correct:
         return 1
-    return 2 if run.never_ran(plan) else 0
+    return 2 if run.never_ran(plan.labels.values()) else 0
 
 
 def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str, Shape], ...]:
@@ -151,4 +159,5 @@ def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str
     for name in suite_names:
         for one in suites() if name == "all" else (name,):
             found += [(one, shape) for shape in suite(one)]
-    return (*found, *(("shape", shape) for shape in parse_shapes(words)))
+    found += [("shape", shape) for shape in parse_shapes(words)]
+    return tuple(dict.fromkeys(found))

@@ -53,7 +53,7 @@ def compare(
     from tilewright.bench.compare import compare as comparison
     from tilewright.bench.record import load
 
-    check_targets(json)
+    check_targets(json, reads=(old, new))
     result = comparison(load(old), load(new), fail_below)
     emit("compare", result.to_dicts(), _render(result), json)
     return 0 if result.fine else 1

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +44,20 @@ def show(what: RenderableType, json_target: str | None) -> None:
         print(line.rstrip(), file=screen.file)
 
 
-def check_targets(*targets: str | Path | None) -> None:
-    """Raises InputError for a file that cannot be written, before any work is done for it."""
+def check_targets(*targets: str | Path | None, reads: Iterable[Path] = ()) -> None:
+    """Raises InputError for a file that cannot be written, before any work is done for it.
+
+    Nor may two outputs be one file, or one of the files that are read; of a folder that is read,
+    its .jsonl files.
+    """
+    files = [Path(target).resolve() for target in targets if target and str(target) != "-"]
+    inputs = [path.resolve() for path in reads]
+    for number, file in enumerate(files):
+        if file in files[:number]:
+            raise InputError(f"{file.name} is named for two outputs; give each its own file.")
+        of_folder = file.suffix == ".jsonl" and any(file.is_relative_to(it) for it in inputs)
+        if file in inputs or of_folder:
+            raise InputError(f"{file.name} is read, and would be overwritten; name another file.")
     for target in targets:
         if str(target) == "-" and sys.stdout is None:
             raise InputError("--json - needs a stdout, and it is closed.")

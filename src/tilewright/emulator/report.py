@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
 from tilewright.emulator.machine import Trace
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SCHEMA = "tilewright.report/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +50,11 @@ class Report:
     instructions   warp-level issues of PTX instructions, by opcode
     findings       faults, each kind once an instruction
     totals         the sums, under the field names of `tilewright ladder`
+    kernel         its name
+    grid, block    their extents, None where not known
+    sources        texts of source files by the names that accesses and findings carry; the
+                   user's own file first
+    issues         warp-level issues by file and line
     """
 
     completed: bool
@@ -48,21 +62,140 @@ class Report:
     instructions: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
+    kernel: str = ""
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
+    sources: dict[str, str] = field(default_factory=dict, repr=False)
+    issues: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)
+
+    @property
+    def clean(self) -> bool:
+        """Whether the launch came to its end and nothing was found."""
+        return self.completed and not self.findings
+
+    @property
+    def verdict(self) -> str:
+        """The outcome in a few words."""
+        count = len(self.findings)
+        found = f"{count or 'no'} finding{'s' * (count != 1)}"
+        return found if self.completed else f"did not complete, {found}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON; `issues` as rows of file, line and issues."""
+        rows = [
+            {"file": file, "line": line, "issues": issues}
+            for file, lines in self.issues.items()
+            for line, issues in lines.items()
+        ]
+        return {
+            "schema": SCHEMA,
+            "kernel": self.kernel,
+            "grid": None if self.grid is None else list(self.grid),
+            "block": None if self.block is None else list(self.block),
+            "completed": self.completed,
+            "totals": dict(self.totals),
+            "findings": [asdict(finding) for finding in self.findings],
+            "accesses": [asdict(access) for access in self.accesses],
+            "instructions": dict(self.instructions),
+            "issues": rows,
+            "sources": dict(self.sources),
+        }
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """`to_dict` as JSON text, in ASCII."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def to_text(
+        self, *, order: str = "worst", context: int = 2, limit: int | None = None, width: int = 80
+    ) -> str:
+        """The source with its counts as plain text; see `source_view.SourceView`."""
+        from tilewright.emulator.source_view import to_text
+
+        return to_text(self, order=order, context=context, limit=limit, width=width)
+
+    def to_html(self, path: str | Path) -> None:
+        """Writes one page that needs no other file and no network."""
+        from tilewright.emulator.html import page
+
+        Path(path).write_text(page(self), encoding="utf-8")
+
+    def to_junit(self, path: str | Path) -> None:
+        """Writes JUnit XML: one test case, a failure for each finding."""
+        from tilewright.emulator.junit import document
+
+        Path(path).write_text(document([self]), encoding="utf-8")
+
+    def to_sarif(self, path: str | Path) -> None:
+        """Writes SARIF 2.1.0, which code hosts show beside the lines of a change."""
+        from tilewright.emulator.sarif import document
+
+        Path(path).write_text(document([self]), encoding="utf-8")
+
+    def __str__(self) -> str:
+        return self.to_text(limit=5)
+
+    def __rich__(self) -> RenderableType:
+        from tilewright.emulator.source_view import SourceView
+
+        return SourceView(self, limit=5)
+
+    def _repr_html_(self) -> str:
+        from tilewright.emulator.html import fragment
+
+        return fragment(self)
+
+
+def with_sources(
+    report: Report,
+    sources: Mapping[str, str],
+    *,
+    kernel: str = "",
+    grid: tuple[int, ...] | None = None,
+    block: tuple[int, ...] | None = None,
+) -> Report:
+    """The report with the texts of its files, the user's own first, and with what was launched.
+
+    Of the other texts those are kept that an access or a finding lies in. What is not given
+    stays as it is.
+    """
+    named = {row.file for row in report.accesses} | {row.file for row in report.findings}
+    kept = {
+        name: text
+        for place, (name, text) in enumerate(sources.items())
+        if place == 0 or name in named
+    }
+    return replace(
+        report,
+        sources={**kept, **{n: t for n, t in report.sources.items() if n not in kept}},
+        kernel=kernel or report.kernel,
+        grid=report.grid if grid is None else grid,
+        block=report.block if block is None else block,
+    )
 
 
 def make_report(program: Program, trace: Trace) -> Report:
     """The report of a finished trace."""
     instructions = program.kernel.instructions
     issued: dict[str, int] = {}
+    by_line: dict[str, dict[int, int]] = {}
     for number, warps in sorted(trace.issues.items()):
         block = program.blocks[number]
         for instruction in instructions[block.first : block.last]:
             issued[instruction.opcode] = issued.get(instruction.opcode, 0) + warps
+            place = instruction.place
+            lines = by_line.setdefault(place.file, {})
+            lines[place.line] = lines.get(place.line, 0) + warps
     accesses = [
         _access(instructions[at], tally) for at, tally in sorted(trace.counters.tallies.items())
     ]
     return Report(
-        trace.completed, accesses, issued, trace.findings.all(), _totals(issued, accesses)
+        trace.completed,
+        accesses,
+        issued,
+        trace.findings.all(),
+        _totals(issued, accesses),
+        kernel=program.kernel.name,
+        issues={file: dict(sorted(lines.items())) for file, lines in by_line.items()},
     )
 
 

@@ -1,0 +1,383 @@
+"""From the words of `tilewright emulate` to its outcome; all input is checked before any work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isfinite, prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.bench.includes import cuda_headers
+from tilewright.build import Source, build
+from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_shape, short
+from tilewright.cli.emulate_check import Verdict, check_shapes, judge
+from tilewright.cli.expression import Check, parse_check, show
+from tilewright.cli.output import check_targets
+from tilewright.emulator.arguments import argument_bytes
+from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.parse import parse
+from tilewright.engines.emulator import MOST_THREADS, emulate, kernel_named, plain_name, read_source
+from tilewright.errors import InputError
+from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
+
+if TYPE_CHECKING:
+    from tilewright.emulator.ir import Kernel, Module
+    from tilewright.emulator.report import Report
+
+Array = npt.NDArray[Any]
+
+_DEFAULT_ARCH = "sm_80"  # as in `tilewright.emulate`
+_ARCH = re.compile(r"sm_[0-9]{2,3}[af]?", re.ASCII)
+_BLOCKS = re.compile(r"(?:first|sample):[1-9]\d{0,9}", re.ASCII)
+_MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The words of one command line; None where an option was not given."""
+
+    file: Path
+    grid: str
+    block: str
+    kernel: str | None = None
+    arguments: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()
+    saves: tuple[str, ...] = ()
+    data_seed: int = 0
+    defines: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
+    arch: str | None = None
+    shared_bytes: int | None = None
+    cluster: str | None = None
+    schedule: str | None = None
+    seed: int | None = None
+    blocks: str | None = None
+    shapes: tuple[str, ...] = ()
+    look_for_faults: bool = True
+    json: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the command shows and writes."""
+
+    file: str
+    kernel: str
+    arch: str | None
+    grid: Dim3
+    block: Dim3
+    report: Report
+    verdicts: tuple[Verdict, ...]
+    saved: tuple[tuple[str, Path], ...]
+
+    @property
+    def fine(self) -> bool:
+        right = all(verdict.correct for verdict in self.verdicts)
+        return self.report.completed and not self.report.findings and right
+
+    def to_dict(self) -> dict[str, Any]:
+        """The one row of the JSON document."""
+        report = self.report
+        row = {
+            "file": self.file,
+            "kernel": self.kernel,
+            "arch": self.arch,
+            "grid": self.grid,
+            "block": self.block,
+            "completed": report.completed,
+            "accesses": [asdict(access) for access in report.accesses],
+            "instructions": report.instructions,
+            "findings": [asdict(finding) for finding in report.findings],
+            "totals": report.totals,
+            "checks": [asdict(verdict) for verdict in self.verdicts],
+        }
+        return {name: _plain(value) for name, value in row.items()}
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A request whose words all make sense."""
+
+    grid: Dim3
+    block: Dim3
+    arguments: list[Argument]
+    checks: list[Check]
+    saves: list[tuple[str, Path]]
+    shapes: dict[str, tuple[int, ...]]
+    options: dict[str, Any]  # of `emulate`
+    is_cuda: bool
+
+    def valid(self, label: str, array: Any) -> Any:
+        """The part of an array that is data."""
+        return array[tuple(slice(extent) for extent in self.shapes.get(label, ()))]
+
+
+def emulate_request(request: Request) -> Outcome:
+    """Raises: InputError and what `emulate` raises, before anything is run or written."""
+    plan = _plan(request)
+    text, _ = read_source(request.file)
+    kernel = _kernel(_module(request, plan, text), request.kernel, request.file)
+    _check_parameters(kernel, plan.arguments)
+    values = {a.label: make(a, request.data_seed) for a in plan.arguments}
+    read = {name for check in plan.checks for name in check.names}
+    before = {
+        label: np.array(plan.valid(label, value)) if isinstance(value, np.ndarray) else value
+        for label, value in values.items()
+        if label in read
+    }
+    report = emulate(
+        request.file, kernel.name, plan.grid, plan.block, list(values.values()), **plan.options
+    )
+    labels = {p.name: label for p, label in zip(kernel.params, values, strict=True)}
+    findings = [_labelled(finding, labels) for finding in report.findings]
+    for label, path in plan.saves:
+        _save(path, values[label])
+    after = {check.label: plan.valid(check.label, values[check.label]) for check in plan.checks}
+    return Outcome(
+        request.file.name,
+        plain_name(kernel.name),
+        plan.options.get("arch"),
+        plan.grid,
+        plan.block,
+        replace(report, findings=findings),
+        tuple(judge(check, after, before) for check in plan.checks),
+        tuple(plan.saves),
+    )
+
+
+def _plan(request: Request) -> _Plan:
+    is_cuda = _is_cuda(request)
+    grid = _extents("--grid", request.grid, GRID_LIMITS)
+    block = _extents("--block", request.block, BLOCK_LIMITS)
+    if prod(block) > MOST_THREADS:
+        raise InputError(
+            f"--block {short(request.block)} has {prod(block)} threads; CUDA allows 1024."
+        )
+    if request.data_seed < 0:
+        raise InputError(f"--data-seed {request.data_seed} must be 0 or more.")
+    checks = [parse_check(text) for text in request.checks]
+    arguments = parse_arguments(request.arguments)
+    by_label = {argument.label: argument for argument in arguments}
+    shapes = _shapes(request.shapes, by_label)
+    options = _options(request, is_cuda)
+    if shapes:
+        options["shapes"] = {list(by_label).index(label): shape for label, shape in shapes.items()}
+    plan = _Plan(
+        grid, block, arguments, checks, _saves(request, by_label), shapes, options, is_cuda
+    )
+    _check_checks(plan, request.blocks)
+    return plan
+
+
+def _is_cuda(request: Request) -> bool:
+    suffix = request.file.suffix
+    if suffix not in (".cu", ".cuh", ".ptx"):
+        raise InputError(
+            f"{short(str(request.file))} must be a .cu or .cuh file (CUDA C++) or a .ptx file."
+        )
+    if suffix == ".ptx" and (request.defines or request.includes):
+        raise InputError("--define and --include are for CUDA C++; PTX is compiled already.")
+    return suffix != ".ptx"
+
+
+def _extents(what: str, word: str, limits: Dim3) -> Dim3:
+    parts = word.split(",")
+    if not all(re.fullmatch(r"-?\d{1,19}", part.strip(), re.ASCII) for part in parts):
+        raise InputError(f"{what} {short(word)}: write 1 to 3 whole numbers, as in 8 or 8,2.")
+    return dim3(what, [int(part) for part in parts], limits)
+
+
+def _options(request: Request, is_cuda: bool) -> dict[str, Any]:
+    """What `emulate` is told beyond the launch: only what the user said."""
+    arch = request.arch or (_DEFAULT_ARCH if is_cuda else None)
+    if arch is not None and not _ARCH.fullmatch(arch):
+        raise InputError(f"--arch {short(arch)} must look like sm_90 or sm_90a.")
+    if request.blocks is not None and not _BLOCKS.fullmatch(request.blocks):
+        raise InputError(
+            f"--blocks {short(request.blocks)}: write first:N or sample:N, N being 1 or more."
+        )
+    options: dict[str, Any] = {
+        "arch": arch,
+        "shared_bytes": request.shared_bytes,
+        "schedule": request.schedule,
+        "seed": request.seed,
+        "blocks": request.blocks,
+    }
+    found = {name: value for name, value in options.items() if value is not None}
+    if request.cluster is not None:
+        found["cluster"] = _extents("--cluster", request.cluster, GRID_LIMITS)
+    if not request.look_for_faults:
+        found["checks"] = False
+    if is_cuda:
+        found |= {"defines": _defines(request.defines), "include_path": _folders(request)}
+    return found
+
+
+def _defines(words: Sequence[str]) -> dict[str, str]:
+    defines: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not _MACRO.fullmatch(name) or not value.isprintable():
+            raise InputError(f"--define {short(word)!r}: write NAME or NAME=VALUE, as in BM=128.")
+        if name in defines:
+            raise InputError(f"--define {name} is given twice; keep one.")
+        defines[name] = value if equals else "1"
+    return defines
+
+
+def _folders(request: Request) -> tuple[str, ...]:
+    """The file's own folder, the user's, then CUDA's headers."""
+    for folder in request.includes:
+        if not folder or not Path(folder).is_dir():
+            raise InputError(f"--include {short(folder) or repr(folder)} is not a folder.")
+    return (str(request.file.resolve().parent), *request.includes, *cuda_headers())
+
+
+def _shapes(words: Sequence[str], known: Mapping[str, Argument]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for word in words:
+        label, value, whole = _labelled_word("--shape", word, known, "c=256x384")
+        shape = parse_shape(f"--shape {label}", value)
+        if len(shape) != len(whole) or any(p > w for p, w in zip(shape, whole, strict=True)):
+            raise InputError(f"--shape {label}: {show(shape)} is no part of {show(whole)}.")
+        if label in shapes:
+            raise InputError(f"--shape {label} is given twice; keep one.")
+        shapes[label] = shape
+    return shapes
+
+
+def _saves(request: Request, known: Mapping[str, Argument]) -> list[tuple[str, Path]]:
+    inputs = [request.file, *(a.file for a in known.values() if a.file is not None)]
+    saves: list[tuple[str, Path]] = []
+    for word in request.saves:
+        label, name, _ = _labelled_word("--save", word, known, "c=out.npy")
+        path = Path(name)
+        if path.suffix != ".npy":
+            raise InputError(f"--save {label}: {short(name)!r} must end in .npy.")
+        if any(_same(path, other) for other in inputs):
+            raise InputError(
+                f"--save {label}: {short(name)} is read by this run; name another file."
+            )
+        if any(_same(path, other) for _, other in saves):
+            raise InputError(f"--save {label}: {short(name)} is written twice; name another file.")
+        saves.append((label, path))
+    targets = [*inputs, *(path for _, path in saves)]
+    if request.json not in (None, "-") and any(_same(Path(request.json or ""), o) for o in targets):
+        raise InputError(
+            f"--json {short(request.json)} is another file of this run; name a new one."
+        )
+    check_targets(request.json, *(path for _, path in saves))
+    return saves
+
+
+def _labelled_word(
+    option: str, word: str, known: Mapping[str, Argument], example: str
+) -> tuple[str, str, tuple[int, ...]]:
+    """LABEL=VALUE of an array, and the array's shape."""
+    label, equals, value = word.partition("=")
+    if not equals or not value:
+        raise InputError(f"{option} {short(word)!r}: write LABEL=VALUE, as in {example}.")
+    argument = known.get(label)
+    if argument is None or argument.shape is None:
+        arrays = ", ".join(a.label for a in known.values() if a.shape) or "none"
+        raise InputError(
+            f"{option} {short(word)!r}: {short(label)!r} is not an array; there are: {arrays}."
+        )
+    return label, value, argument.shape
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.resolve() == other.resolve() or one.samefile(other)
+    except (OSError, ValueError, RuntimeError):  # one of them does not exist, or cannot
+        return False
+
+
+def _check_checks(plan: _Plan, blocks: str | None) -> None:
+    if plan.checks and blocks is not None:
+        raise InputError("--check needs every block's result; leave out --blocks.")
+    values: dict[str, Any] = {}
+    for argument in plan.arguments:
+        if argument.dtype is not None and argument.shape is not None:
+            shape = plan.shapes.get(argument.label, argument.shape)
+            values[argument.label] = np.broadcast_to(np.empty((), argument.dtype), shape)
+        elif argument.fill == "number":
+            values[argument.label] = argument.value
+    empty = {argument.label for argument in plan.arguments if argument.fill == "empty"}
+    for check in plan.checks:
+        check_shapes(check, values, empty)
+
+
+def _module(request: Request, plan: _Plan, text: str) -> Module:
+    if not plan.is_cuda:
+        return parse(text)
+    defines = tuple(sorted(plan.options["defines"].items()))
+    source = Source(request.file.name, text, defines, plan.options["include_path"])
+    return parse(build(source, plan.options["arch"]).ptx)  # `emulate` finds it in the cache
+
+
+def _kernel(module: Module, name: str | None, file: Path) -> Kernel:
+    if name is not None:
+        return kernel_named(module, name)
+    symbols = list(module.kernels)
+    if len(symbols) == 1:
+        return module.kernels[symbols[0]]
+    if not symbols:
+        raise InputError(
+            f"{short(str(file))} has no kernel (a template needs an instance to be one)."
+        )
+    plain = [plain_name(symbol) for symbol in symbols]
+    names = plain if len(set(plain)) == len(plain) else symbols
+    raise InputError(
+        f"{short(str(file))} has {len(names)} kernels; name one by --kernel: {', '.join(names)}."
+    )
+
+
+def _check_parameters(kernel: Kernel, arguments: Sequence[Argument]) -> None:
+    """Each argument against its parameter, so that a fault names the argument."""
+    if len(arguments) != len(kernel.params):
+        given = f" ({', '.join(a.label for a in arguments)})" if arguments else ""
+        takes = ", ".join(
+            f".{p.kind}" if p.nbytes <= 8 else f"{p.nbytes} bytes" for p in kernel.params
+        )
+        raise InputError(
+            f"--arg is given {len(arguments)} times{given}; {plain_name(kernel.name)} takes "
+            f"{len(kernel.params)} parameters{f' ({takes})' if takes else ''}."
+        )
+    memory = GlobalMemory()
+    for argument, parameter in zip(arguments, kernel.params, strict=True):
+        shown = replace(parameter, name=f"--arg {argument.label}")
+        argument_bytes(argument.sample if argument.fill != "null" else None, shown, memory)
+
+
+def _labelled(finding: Any, labels: Mapping[str, str]) -> Any:
+    """A finding that calls the array by the user's label."""
+    label = labels.get(finding.array)
+    if label is None:
+        return finding
+    message = finding.message.replace(f"({finding.array})", f"({label})")
+    return replace(finding, array=label, message=message)
+
+
+def _save(path: Path, array: Array) -> None:
+    try:
+        with path.open("wb") as file:
+            np.save(file, array, allow_pickle=False)
+    except OSError as error:
+        raise InputError(f"--save {short(str(path))}: {error.strerror or error}.") from None
+
+
+def _plain(value: Any) -> Any:
+    """JSON's own types alone: no tuples, no NumPy numbers; null for what is not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not isfinite(value) else value

@@ -1,0 +1,215 @@
+"""A report by source line: what the views in the terminal, in a page and in a test share."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilewright.emulator.findings import Finding
+    from tilewright.emulator.report import Access, Report
+
+_REPLACED = "\ufffd"  # stands for a character that would act on the terminal or hide text
+
+
+@dataclass(slots=True)
+class LineCounts:
+    """All accesses, issues and findings of one line, summed. `opcodes` counts the accesses."""
+
+    file: str
+    line: int
+    opcodes: dict[str, int] = field(default_factory=dict)
+    requests: int = 0
+    wavefronts: int = 0
+    wavefronts_ideal: int = 0
+    sectors: int = 0
+    sectors_ideal: int = 0
+    excess_wavefronts: int = 0
+    excess_sectors: int = 0
+    issues: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def excess(self) -> int:
+        """Wavefronts and sectors beyond the ideal: by them lines are ordered."""
+        return self.excess_wavefronts + self.excess_sectors
+
+    @property
+    def matters(self) -> bool:
+        """Whether the line is worth looking at: it has a finding or more than its ideal."""
+        return bool(self.findings or self.excess)
+
+    @property
+    def weight(self) -> tuple[int, int, int, int]:
+        """Ascending, so that the worst line sorts last."""
+        return (len(self.findings), self.excess, self.wavefronts + self.sectors, self.issues)
+
+    def add(self, access: Access) -> None:
+        self.opcodes[access.opcode] = self.opcodes.get(access.opcode, 0) + 1
+        self.requests += access.requests
+        self.wavefronts += access.wavefronts
+        self.wavefronts_ideal += access.wavefronts_ideal
+        self.sectors += access.sectors
+        self.sectors_ideal += access.sectors_ideal
+        self.excess_wavefronts += max(0, access.wavefronts - access.wavefronts_ideal)
+        self.excess_sectors += max(0, access.sectors - access.sectors_ideal)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file with its counts by line; `text` is None where the report does not know it."""
+
+    name: str
+    text: list[str] | None
+    counts: dict[int, LineCounts]
+
+    @property
+    def last(self) -> int:
+        """The last line that there is something to say about."""
+        return max(len(self.text or ()), *self.counts, 0)
+
+    def line(self, number: int) -> str:
+        """The text of a line, safe to print; empty where it is not known."""
+        if self.text is None or not 1 <= number <= len(self.text):
+            return ""
+        return self.text[number - 1]
+
+
+def files(report: Report) -> list[SourceFile]:
+    """The report's files, the main one first: the first of the known sources, or the busiest."""
+    counts: dict[str, dict[int, LineCounts]] = {}
+
+    def of(file: str, line: int) -> LineCounts:
+        return counts.setdefault(file, {}).setdefault(line, LineCounts(file, line))
+
+    for access in report.accesses:
+        of(access.file, access.line).add(access)
+    for finding in report.findings:
+        of(finding.file, finding.line).findings.append(finding)
+    for file, lines in report.issues.items():
+        for line, issues in lines.items():
+            of(file, line).issues += issues
+    found = [
+        SourceFile(name, _text(report.sources, name), _worth_showing(report.sources, name, lines))
+        for name, lines in counts.items()
+    ]
+    order = {name: place for place, name in enumerate(report.sources)}
+
+    def rank(file: SourceFile) -> tuple[int, int, str]:
+        busy = sum(line.requests for line in file.counts.values())
+        return order.get(file.name, len(order)), -busy, file.name
+
+    return sorted((file for file in found if file.counts), key=rank)
+
+
+def _text(sources: Mapping[str, str], name: str) -> list[str] | None:
+    if name not in sources:
+        return None
+    lines = sources[name].split("\n")  # as compilers count them: a form feed ends no line
+    if not lines[-1]:
+        lines.pop()
+    return [printable(line) for line in lines]
+
+
+def _worth_showing(
+    sources: Mapping[str, str], name: str, lines: dict[int, LineCounts]
+) -> dict[int, LineCounts]:
+    """Of a file without text only the lines with accesses or findings."""
+    return {
+        number: lines[number]
+        for number in sorted(lines)
+        if name in sources or lines[number].opcodes or lines[number].findings
+    }
+
+
+def printable(text: str) -> str:
+    """The text with tabs as spaces and without control, bidirectional and surrogate characters."""
+    if text.isascii() and text.isprintable():
+        return text
+    spaced = text.rstrip("\r").expandtabs(4)
+    return "".join(
+        _REPLACED if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in spaced
+    )
+
+
+def hunks(numbers: Iterable[int], context: int, last: int) -> Iterator[range]:
+    """Ranges of lines around `numbers` (ascending); two that leave out one line or none join."""
+    first, end = 0, 0
+    for number in numbers:
+        start, stop = max(1, number - context), max(number, min(last, number + context)) + 1
+        start = min(start, number)
+        if end and start > end + 1:
+            yield range(first, end)
+            end = 0
+        if not end:
+            first = start
+        end = max(end, stop)
+    if end:
+        yield range(first, end)
+
+
+def opcode_words(line: LineCounts) -> str:
+    """4 × ld.shared.f32, st.global.f32"""
+    return ", ".join(
+        printable(name) if times == 1 else f"{times} × {printable(name)}"
+        for name, times in line.opcodes.items()
+    )
+
+
+def finding_sentences(line: LineCounts) -> list[tuple[str, str]]:
+    """Kind and sentence of a line's findings; those of an unrolled loop are said once."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in line.findings:
+        groups.setdefault(finding.kind, []).append(finding)
+    return [(printable(kind), _said(group)) for kind, group in groups.items()]
+
+
+def _said(group: list[Finding]) -> str:
+    first = group[0]
+    other = f" (the other line: {first.other_line})" if first.other_line is not None else ""
+    more = f"; so do {len(group) - 1} more instructions of this line" if len(group) > 2 else ""
+    if len(group) == 2:
+        more = "; so does another instruction of this line"
+    return f"{printable(first.message)}{other}{more}"
+
+
+def times_ideal(count: int, ideal: int) -> str:
+    """32.0 for 32 times the ideal; empty where there is nothing to compare."""
+    if not count or not ideal:
+        return ""
+    ratio = count / ideal
+    return f"{ratio:.1f}" if ratio < 1000 else f"{ratio:.0f}"
+
+
+def title(report: Report) -> str:
+    """transpose, grid 2×2, block 32×8"""
+    parts = [printable(report.kernel) or "kernel"]
+    for name, extents in (("grid", report.grid), ("block", report.block)):
+        if extents is not None:
+            parts.append(f"{name} {_extents(extents)}")
+    return ", ".join(parts)
+
+
+def _extents(extents: tuple[int, ...]) -> str:
+    shown = list(extents)
+    while len(shown) > 1 and shown[-1] == 1:
+        shown.pop()
+    return "×".join(map(str, shown))
+
+
+def total_words(report: Report) -> list[str]:
+    """The totals as two or three short sentences."""
+    totals = report.totals
+    words = [f"{totals.get('instructions', 0):,} instructions issued by warps"]
+    for name, count in (
+        ("wavefronts of shared memory", "shared_wavefronts"),
+        ("sectors of global memory", "global_sectors"),
+    ):
+        total = totals.get(count, 0)
+        ideal = totals.get(f"{count}_ideal", 0)
+        if total:
+            ratio = times_ideal(total, ideal)
+            words.append(f"{total:,} {name}" + (f", {ratio} × ideal" if ratio else ""))
+    return words

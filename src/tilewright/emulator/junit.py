@@ -1,0 +1,63 @@
+"""Reports as JUnit XML, which continuous integration shows as tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from tilewright.emulator.by_line import files, title
+
+if TYPE_CHECKING:
+    from tilewright.emulator.report import Report
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def document(reports: Iterable[Report], *, suite: str = "tilewright.emulate") -> str:
+    """One test case a report, named like its kernel; a failure for each finding.
+
+    A launch that did not complete fails also if nothing says why. The source view is each
+    case's output. `failures` counts the cases that fail, as the schema has it.
+    """
+    cases = [_case(report) for report in reports]
+    failed = sum(case.find("failure") is not None for case in cases)
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(failed),
+        "errors": "0",
+        "skipped": "0",
+        "time": "0",
+    }
+    top = ET.Element("testsuites", counts)
+    ET.SubElement(top, "testsuite", {"name": suite, **counts}).extend(cases)
+    ET.indent(top)
+    return f"<?xml version='1.0' encoding='utf-8'?>\n{ET.tostring(top, encoding='unicode')}\n"
+
+
+def _case(report: Report) -> ET.Element:
+    found = files(report)
+    file = found[0].name if found else ""
+    attributes = {
+        "classname": _legal(file) or "kernel",
+        "name": _legal(title(report)),
+        "time": "0",
+    }
+    if file:
+        attributes["file"] = _legal(file)
+    case = ET.Element("testcase", attributes)
+    for finding in report.findings:
+        said = {"type": _legal(finding.kind), "message": _legal(finding.message)}
+        failure = ET.SubElement(case, "failure", said)
+        failure.text = _legal(f"{finding.file}:{finding.line}: {finding.message}")
+    if not report.completed and not report.findings:
+        said = {"type": "incomplete", "message": report.verdict}
+        ET.SubElement(case, "failure", said).text = report.verdict
+    ET.SubElement(case, "system-out").text = _legal("\n" + report.to_text() + "\n")
+    return case
+
+
+def _legal(text: str) -> str:
+    """Without the characters that no XML document may hold, not even escaped."""
+    return _NOT_XML.sub("\ufffd", text)

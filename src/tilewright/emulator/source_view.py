@@ -1,0 +1,266 @@
+"""The user's source in a terminal, each line beside what it cost, findings under their line.
+
+Plain characters say everything: ✗ marks a line with a finding, ! one above its ideal. Colour
+only repeats it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, chop_cells
+from rich.console import Console
+from rich.text import Text
+
+from tilewright.emulator.by_line import (
+    LineCounts,
+    SourceFile,
+    files,
+    finding_sentences,
+    hunks,
+    opcode_words,
+    printable,
+    times_ideal,
+    title,
+    total_words,
+)
+from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import ConsoleOptions, RenderResult
+
+    from tilewright.emulator.report import Report
+
+_BUSIEST = 3  # lines that are shown where none is above its ideal
+_LEAST_ROOM = 20  # for the source, in terminals too narrow for the table
+_NOTE = " " * 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    heads: tuple[str, str]
+    width: int
+    value: Callable[[LineCounts], str]
+    shown_if: Callable[[LineCounts], int]
+    hot_if: Callable[[LineCounts], int] = lambda line: 0
+
+
+_COLUMNS = (
+    _Column(("re-", "quests"), 6, lambda c: compact(c.requests), lambda c: c.requests),
+    _Column(("wave-", "fronts"), 6, lambda c: compact(c.wavefronts), lambda c: c.wavefronts),
+    _Column(
+        ("×", "ideal"),
+        5,
+        lambda c: times_ideal(c.wavefronts, c.wavefronts_ideal),
+        lambda c: c.wavefronts,
+        lambda c: c.excess_wavefronts,
+    ),
+    _Column(("", "sectors"), 7, lambda c: compact(c.sectors), lambda c: c.sectors),
+    _Column(
+        ("×", "ideal"),
+        5,
+        lambda c: times_ideal(c.sectors, c.sectors_ideal),
+        lambda c: c.sectors,
+        lambda c: c.excess_sectors,
+    ),
+    _Column(("", "issues"), 6, lambda c: compact(c.issues), lambda c: c.issues),
+)
+
+
+class SourceView:
+    """A report for rich's consoles.
+
+    order="worst": the lines with findings and those above their ideal, the worst first.
+    order="line": all lines with counts, from top to bottom.
+    `context` lines are shown around each, other lines left out; at most `limit` lines with
+    counts are shown, the worst ones. Raises InputError for another order or a negative number.
+    """
+
+    def __init__(
+        self, report: Report, *, order: str = "worst", context: int = 2, limit: int | None = None
+    ) -> None:
+        if order not in ("worst", "line"):
+            raise InputError(f'order={order!r} must be "worst" or "line".')
+        if context < 0 or (limit is not None and limit < 0):
+            raise InputError(f"context={context} and limit={limit} must not be negative.")
+        self.report, self.order, self.context, self.limit = report, order, context, limit
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text in self._lines(options.max_width):
+            text.no_wrap, text.overflow = True, "ignore"
+            yield text
+
+    def _lines(self, width: int) -> Iterator[Text]:
+        report = self.report
+        style = "bold green" if report.clean else "bold red"
+        yield from _wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
+        for words in total_words(report):
+            yield Text(words)
+        everything = files(report)
+        chosen, notes = self._chosen([line for f in everything for line in f.counts.values()])
+        columns = [c for c in _COLUMNS if any(c.shown_if(line) for line in chosen)]
+        for file in everything:
+            numbers = sorted(line.line for line in chosen if line.file == file.name)
+            if numbers:
+                yield Text("")
+                unknown = " (the report does not hold its text)" if file.text is None else ""
+                name = Text(printable(file.name) + unknown, style="bold")
+                yield from _wrapped(name, width)
+                yield from _Listing(file, columns, width).lines(numbers, self.context, self.order)
+        if notes:
+            yield Text("")
+            yield from _wrapped(Text(notes, style="dim"), width)
+
+    def _chosen(self, lines: list[LineCounts]) -> tuple[list[LineCounts], str]:
+        """The lines to show, and what to say of the others."""
+        ranked = sorted(lines, key=lambda line: line.weight, reverse=True)
+        if self.order == "line":
+            chosen = ranked if self.limit is None else ranked[: self.limit]
+            left = len(ranked) - len(chosen)
+            return chosen, _left(left, "counts")
+        bad = [line for line in ranked if line.matters]
+        if not bad:
+            busiest = [line for line in ranked if line.requests]
+            chosen = busiest[: min(_BUSIEST, len(busiest) if self.limit is None else self.limit)]
+            said = "No line is above its ideal; these are the busiest." if chosen else ""
+            return chosen, said or "No access to memory was counted."
+        chosen = bad if self.limit is None else bad[: self.limit]
+        left = len(bad) - len(chosen)
+        return chosen, _left(left, "findings or more than their ideal")
+
+
+def _left(count: int, what: str) -> str:
+    if not count:
+        return ""
+    return f"{count} more lines have {what}." if count > 1 else f"One more line has {what}."
+
+
+class _Listing:
+    """One file's table."""
+
+    def __init__(self, file: SourceFile, columns: list[_Column], width: int) -> None:
+        self.file, self.columns, self.width = file, columns, width
+        self.digits = max(4, len(str(file.last)))
+        used = sum(column.width + 1 for column in columns) + self.digits + 4
+        self.room = max(_LEAST_ROOM, width - used)
+
+    def lines(self, numbers: list[int], context: int, order: str) -> Iterator[Text]:
+        yield from self._heads()
+        around = context if self.file.text is not None else 0
+        found = list(hunks(numbers, around, self.file.last))
+        shown = set(numbers)
+        if order == "worst":
+            found.sort(key=lambda hunk: self._worst(hunk, shown), reverse=True)
+        after = 1
+        for place, hunk in enumerate(found):
+            if order == "line":
+                yield from self._elided(after, hunk.start)
+            elif place:
+                yield Text(_NOTE + "⋯", style="dim")
+            for number in hunk:
+                yield from self._line(number, number in shown)
+            after = hunk.stop
+        if order == "line":
+            yield from self._elided(after, self.file.last + 1)
+
+    def _worst(self, hunk: range, shown: set[int]) -> tuple[int, ...]:
+        return max(self.file.counts[n].weight for n in hunk if n in shown)
+
+    def _heads(self) -> Iterator[Text]:
+        for row in (0, 1):
+            cells = [column.heads[row].rjust(column.width) for column in self.columns]
+            last = "line".rjust(self.digits) if row else " " * self.digits
+            yield Text(" ".join([*cells, last]).rstrip(), style="dim")
+
+    def _elided(self, first: int, stop: int) -> Iterator[Text]:
+        count = stop - first
+        if count > 0 and self.file.text is not None:
+            yield Text(f"{_NOTE}⋯ {count} line{'s' * (count != 1)}", style="dim")
+
+    def _line(self, number: int, shown: bool) -> Iterator[Text]:
+        counts = self.file.counts.get(number)
+        text = Text()
+        for column in self.columns:
+            value = column.value(counts) if counts is not None else ""
+            hot = counts is not None and column.hot_if(counts) > 0
+            text.append(value.rjust(column.width) + " ", style="bold red" if hot else "")
+        mark = _mark(counts)
+        text.append(str(number).rjust(self.digits), style="" if counts else "dim")
+        text.append(f" {mark}│", style="bold red" if mark != " " else "dim")
+        margin = len(text.plain) - 1
+        whole = counts is not None and bool(counts.opcodes or counts.findings)
+        for place, part in enumerate(self._parts(number, whole)):
+            if place:
+                text = Text(" " * margin)
+                text.append("│", style="dim")
+            text.append(part, style="" if counts else "dim")
+            text.rstrip()
+            yield text
+        if shown and counts is not None:
+            yield from self._notes(counts)
+
+    def _parts(self, number: int, whole: bool) -> list[str]:
+        """The line's text in rows: all of it, or as much as one row has room for."""
+        text = self.file.line(number).rstrip()
+        if cell_len(text) <= self.room:
+            return [text]
+        return chop_cells(text, self.room) if whole else [chop_cells(text, self.room - 1)[0] + "…"]
+
+    def _notes(self, counts: LineCounts) -> Iterator[Text]:
+        if counts.excess or sum(counts.opcodes.values()) > 1 or self.file.text is None:
+            yield from self._note("↳", opcode_words(counts), "cyan")
+        for kind, said in finding_sentences(counts):
+            sentence = said if said.startswith(kind) else f"{kind}: {said}"
+            yield from self._note("✗", sentence, "bold red")
+
+    def _note(self, sign: str, words: str, style: str) -> Iterator[Text]:
+        room = max(_LEAST_ROOM, self.width - len(_NOTE) - 2)
+        bound = words.replace(" × ", "\u00a0×\u00a0")  # a number stays with its opcode
+        for place, line in enumerate(textwrap.wrap(bound, room, break_on_hyphens=False)):
+            shown = line.replace("\u00a0", " ")
+            yield Text(f"{_NOTE}{' ' if place else sign} {shown}", style=style)
+
+
+def _mark(counts: LineCounts | None) -> str:
+    if counts is None:
+        return " "
+    return "✗" if counts.findings else "!" if counts.excess else " "
+
+
+def _wrapped(text: Text, width: int) -> Iterator[Text]:
+    for line in textwrap.wrap(text.plain, max(_LEAST_ROOM, width)) or [""]:
+        yield Text(line, style=text.style)
+
+
+def compact(value: int) -> str:
+    """At most six characters: 99,999 then 1234k, 12.3M; empty for 0."""
+    if not value:
+        return ""
+    if value < 100_000:
+        return f"{value:,}"
+    for unit, size in (("k", 10**3), ("M", 10**6), ("G", 10**9)):
+        if value < 10_000 * size:
+            return f"{value / size:.4g}{unit}" if value < 9_999 * size else f"{value // size}{unit}"
+    return f"{value / 10**12:.3g}T"
+
+
+def to_text(
+    report: Report,
+    *,
+    order: str = "worst",
+    context: int = 2,
+    limit: int | None = None,
+    width: int = 80,
+) -> str:
+    """The view as plain text, without colour. Raises InputError as `SourceView` does."""
+    view = SourceView(report, order=order, context=context, limit=limit)
+    console = Console(
+        file=StringIO(), width=width, color_system=None, force_terminal=False, _environ={}
+    )
+    with console.capture() as captured:
+        console.print(view)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())

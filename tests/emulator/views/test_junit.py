@@ -1,0 +1,40 @@
+"""JUnit XML: its structure and one golden document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from tilewright.emulator.junit import document
+from tilewright.emulator.report import Report
+
+GOLDEN = Path(__file__).parent / "golden" / "junit.xml"
+
+
+def test_golden(transpose_report: Report, clean_report: Report) -> None:
+    expected = GOLDEN.read_text(encoding="utf-8")
+    assert document([transpose_report, clean_report]) == expected
+
+
+def test_required_parts(
+    transpose_report: Report, clean_report: Report, hostile_report: Report, tmp_path: Path
+) -> None:
+    reports = [transpose_report, clean_report, hostile_report, Report(False)]
+    top = ET.fromstring(document(reports).encode())
+    assert top.tag == "testsuites"
+    (suite,) = top
+    assert suite.tag == "testsuite"
+    assert {"name", "tests", "failures", "errors", "skipped", "time"} <= set(suite.attrib)
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "3")
+    cases = suite.findall("testcase")
+    assert [len(case.findall("failure")) for case in cases] == [3, 0, 1, 1]
+    for case in cases:
+        assert case.get("name")
+        assert case.get("classname")
+        assert case.get("time") == "0"
+        assert [child.tag for child in case][-1] == "system-out"
+        assert all(f.get("type") and f.get("message") for f in case.findall("failure"))
+    hostile_report.to_junit(tmp_path / "r.xml")
+    name = ET.parse(tmp_path / "r.xml").getroot()[0][0].get("name")
+    assert name is not None
+    assert name.startswith("<script>")

@@ -1,0 +1,114 @@
+"""The source view in a terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tilewright.emulator.by_line import hunks, printable
+from tilewright.emulator.report import Access, Report
+from tilewright.emulator.source_view import SourceView, compact, to_text
+from tilewright.errors import InputError
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("order", ["worst", "line"])
+def test_golden(order: str, transpose_report: Report) -> None:
+    expected = (GOLDEN / f"{order}.txt").read_text(encoding="utf-8")
+    assert transpose_report.to_text(order=order) + "\n" == expected
+
+
+@pytest.mark.parametrize("order", ["worst", "line"])
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_no_line_is_wider_than_asked(order: str, width: int, transpose_report: Report) -> None:
+    text = transpose_report.to_text(order=order, width=width)
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_line_with_accesses_is_shown_whole(transpose_report: Report) -> None:
+    text = transpose_report.to_text(width=140)
+    assert "    out[(y + i) * m + x] = tile[threadIdx.x][threadIdx.y + i];" in text
+
+
+def test_worst_comes_first_and_the_limit_keeps_the_worst() -> None:
+    rows = [
+        Access("ld.shared.u32", "k.cu", line, "shared", 1, waves, 1, 0, 0, 4)
+        for line, waves in ((1, 2), (20, 9), (40, 5), (60, 1))
+    ]
+    report = Report(True, rows, sources={"k.cu": "".join(f"line{n};\n" for n in range(1, 70))})
+    text = to_text(report, context=0)
+    assert text.index("line20;") < text.index("line40;") < text.index("line1;")
+    assert "line60;" not in text
+    limited = to_text(report, context=0, limit=1)
+    assert "line20;" in limited
+    assert "line40;" not in limited
+    assert "2 more lines have" in limited
+    assert "One more line has" in to_text(report, limit=2)
+    by_line = to_text(report, order="line", context=1)
+    assert by_line.index("line1;") < by_line.index("line20;") < by_line.index("line60;")
+    assert "⋯ 16 lines" in by_line
+    assert "⋯ 8 lines" in by_line
+
+
+def test_nothing_above_its_ideal(clean_report: Report) -> None:
+    text = str(clean_report)
+    assert text.startswith("copy: no findings\n")
+    assert "No line is above its ideal" in text
+    assert "the report does not hold its text" in text
+    assert "wave" not in text  # no column for what did not happen
+    assert "No access" in str(Report(True))
+
+
+def test_without_colour_nothing_is_lost(transpose_report: Report) -> None:
+    file = StringIO()
+    console = Console(file=file, width=80, force_terminal=True, color_system="truecolor")
+    console.print(transpose_report)
+    assert "\x1b[" in file.getvalue()
+    assert "\x1b" not in str(transpose_report)
+    assert "15 ✗│" in str(transpose_report)
+
+
+def test_a_hostile_source_does_not_reach_the_terminal(hostile_report: Report) -> None:
+    for text in (str(hostile_report), hostile_report.to_text(order="line")):
+        assert not any(c in text for c in "\x1b\x07\u202e\ud800\x00")
+        assert "<script>" in text
+        text.encode()
+
+
+def test_lines_beyond_the_text() -> None:
+    rows = [Access("ld.shared.u32", "k.cu", line, "shared", 1, 2, 1, 0, 0, 4) for line in (0, 9)]
+    report = Report(True, rows, sources={"k.cu": "one\r\n\ttwo\r\n"})
+    for order in ("worst", "line"):
+        text = report.to_text(order=order)
+        assert "   0 !│" in text
+        assert "   9 !│" in text
+    assert "   2  │    two" in text
+
+
+def test_orders_and_limits_are_checked(clean_report: Report) -> None:
+    with pytest.raises(InputError, match="order='best'"):
+        SourceView(clean_report, order="best")
+    with pytest.raises(InputError, match="context=-1"):
+        SourceView(clean_report, context=-1)
+
+
+def test_hunks() -> None:
+    assert list(hunks([1, 5, 20], 1, 21)) == [range(1, 7), range(19, 22)]
+    assert list(hunks([0, 9], 0, 3)) == [range(0, 1), range(9, 10)]
+    assert list(hunks([], 2, 9)) == []
+
+
+def test_compact() -> None:
+    values = (0, 1, 99_999, 123_456, 9_998_999, 12_345_678, 123_456_789_012, 10**15)
+    shown = ["", "1", "99,999", "123.5k", "9999k", "12.35M", "123.5G", "1e+03T"]
+    assert [compact(value) for value in values] == shown
+    assert all(len(compact(10**n - 1)) <= 6 for n in range(1, 16))
+
+
+def test_printable() -> None:
+    assert printable("a\tb\r") == "a   b"
+    assert printable("\x1b[0m\u2066×") == "\ufffd[0m\ufffd×"
