@@ -11,7 +11,9 @@ import pytest
 
 PACKAGE = Path(str(files("tilewright")))
 ORDER = ("model", "emulator", "ladder", "build", "engines", "bench", "cli")
-PART_OF = {"artifact": "build", "nvrtc": "build", "cache": "build"}  # files of the build part
+PART_OF = dict.fromkeys(  # files of the build part
+    ("artifact", "nvrtc", "cache", "include", "host_code", "kernel_source"), "build"
+)
 ONLY_IN = {
     "cuda.bindings.nvrtc": {"nvrtc.py"},
     "cuda.bindings.driver": {"engines/driver.py", "engines/probe.py"},

@@ -38,7 +38,7 @@ def _kernel(body: str) -> str:
     ("text", "message"),
     [
         (_kernel("*x = nothere;") + "int y = z;", r'^bad/k\.cu\(2\): error: .*"nothere" is undef'),
-        ("#include <cuda_fp16.h>\n", r"^bad/k\.cu\(1\): .*cuda_fp16\.h.*give the folder of"),
+        ("#include <mine.h>\n", r"^bad/k\.cu\(1\): .*mine\.h.*give the folder of mine\.h"),
         ('#error "error : not this"\n', r'^bad/k\.cu\(1\): catas.*"error : not this"$'),
         (_kernel('asm("foo.bar;");'), r"^bad/k\.cu: ptxas .*line \d+; error: "),
         (_kernel("__shared__ int s[65536]; s[*x] = 1; __syncthreads(); *x = s[1];"), "too much sh"),
@@ -59,12 +59,33 @@ def test_an_error_in_a_packages_header_names_that_file() -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("arch", ["sm_30", "sm_999"])
+@pytest.mark.parametrize("arch", ["sm_30", "sm_999", "sm_45a"])
 def test_an_arch_that_nvrtc_does_not_know(arch: str) -> None:
     with pytest.raises(ToolchainError) as caught:
         build(SCALE, arch, cache=None)
     for part in (arch, nvrtc.compiler(), f"sm_{nvrtc.archs()[-1]}", "tilewright[cu13]"):
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arch", "words"),
+    [
+        ("sm_70", "sm_75, sm_80, sm_90 and sm_120: choose one of those or another NVRTC, "),
+        ("sm_70", 'pip install "tilewright[cu12]"'),
+        ("sm_35", 'or another NVRTC, pip install "tilewright[cu13]"'),
+        ("sm_100", 'or another NVRTC, pip install "tilewright[cu13]"'),
+        ("sm_121a", 'or a newer NVRTC, pip install "tilewright[cu13]"'),
+        ("sm_80a", "there are from sm_90a on; give sm_80"),
+        ("sm_90f", "there are from sm_100f on; give sm_90"),
+    ],
+)
+def test_the_archs_are_told(monkeypatch: pytest.MonkeyPatch, arch: str, words: str) -> None:
+    monkeypatch.setattr(nvrtc, "_loaded", lambda: (None, "13.5.37", (75, 80, 90, 120)))
+    with pytest.raises(ToolchainError) as caught:
+        nvrtc.check_arch(arch)
+    assert words in str(caught.value)
+    for fine in ("sm_75", "sm_80", "sm_90", "sm_90a", "sm_120a", "sm_120f"):
+        nvrtc.check_arch(fine)
 
 
 @pytest.fixture

@@ -14,12 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.artifact import Resources
 from tilewright.errors import CompileError, ToolchainError
+from tilewright.host_code import explain
+from tilewright.include import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 INSTALL = 'pip install "tilewright[cu13]"'
+INSTALL_OLDER = 'pip install "tilewright[cu12]"'
 
+_OLDEST_OF_12 = 50  # the compute capability that NVRTC 12 begins with; NVRTC 13 dropped some
+
+_LONGEST_LINE = 500
 _ERROR_LINE = re.compile(
     r"^(?:.+\(\d+\): (?:\w+ )?error\b|\s*ptxas\b.*\b(?:error|fatal)\s*:|nvrtc: error:).*$",
     re.MULTILINE,
@@ -70,11 +76,24 @@ def library_path() -> str | None:
 def check_arch(arch: str) -> None:
     """Raises ToolchainError unless this NVRTC knows `arch` ("sm_90", "sm_90a")."""
     known = archs()
-    if int(arch.removeprefix("sm_").rstrip("af")) not in known:
+    number = int(arch.removeprefix("sm_").rstrip("af"))
+    if number not in known:
+        newer = "a newer NVRTC" if number > known[-1] else "another NVRTC"
+        install = INSTALL_OLDER if _OLDEST_OF_12 <= number < known[0] else INSTALL
         raise ToolchainError(
-            f"arch={arch} is not known to {compiler()}, which compiles for "
-            f"sm_{known[0]} to sm_{known[-1]}: choose one of those or a newer NVRTC, {INSTALL}."
+            f"arch={arch} is not known to {compiler()}, which compiles for {_listed(known)}: "
+            f"choose one of those or {newer}, {install}."
         )
+    if (arch.endswith("a") and number < 90) or (arch.endswith("f") and number < 100):
+        raise ToolchainError(
+            f"arch={arch}: {arch[-1]} marks the features of one architecture, which there are from "
+            f"sm_{'90a' if arch[-1] == 'a' else '100f'} on; give sm_{number}."
+        )
+
+
+def _listed(known: Sequence[int]) -> str:
+    *most, last = (f"sm_{number}" for number in known)
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def compile_source(
@@ -92,7 +111,7 @@ def compile_source(
         status = api.nvrtcCompileProgram(program, len(encoded), encoded)[0]
         log = _text(_read(api, program, "ProgramLog"))
         if int(status) != 0:
-            raise CompileError(_first_error(name, log, status), log)
+            raise CompileError(_first_error(name, text, log, status), log)
         ptx = _text(_read(api, program, "PTX"))
         cubin = _read(api, program, "CUBIN")
     finally:
@@ -234,17 +253,19 @@ def _text(raw: bytes) -> str:
     return raw.replace(b"\0", b"").decode(errors="replace")  # a log may hold some in the middle
 
 
-def _first_error(name: str, log: str, status: Any) -> str:
+def _first_error(name: str, text: str, log: str, status: Any) -> str:
     """The log's first error line, and what to do where we know it."""
+    if sentence := explain(name, text, log):
+        return sentence
     match = _ERROR_LINE.search(log)
     if match is None:
         said = f"{name}: {compiler()} failed with {status!r} and said nothing; "
         return said + "most likely it does not know the architecture asked for."
-    line = match[0].strip()
+    line = "".join(c if c.isprintable() else " " for c in match[0]).strip()
     if line.startswith(("ptxas", "nvrtc")):  # these know the lines of the PTX at best
         line = f"{name}: " + re.sub(r"(error|fatal)\s+:", r"\1:", line, count=1)
-    if header := _NO_FILE.search(line):
-        line += (
-            f" -- NVRTC brings no system headers; give the folder of {header[1]} in include_path."
-        )
+    if len(line) > _LONGEST_LINE:
+        return line[: _LONGEST_LINE - 1] + "…"
+    if (header := _NO_FILE.search(line)) and not os.path.isabs(header[1]):
+        line += f" -- {missing(header[1], compiler())}"
     return line

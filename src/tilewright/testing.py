@@ -104,7 +104,8 @@ def emulated(
     Raises   what emulate raises: InputError, CompileError, UnsupportedError. Findings do not
              raise before `assert_clean` is asked.
     """
-    from tilewright.engines.emulator import emulate, read_source
+    from tilewright.engines.emulator import emulate
+    from tilewright.kernel_source import read_source
 
     report = emulate(source, kernel, grid, block, args, **options)
     if not report.sources:

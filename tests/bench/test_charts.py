@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.bench.charts import Ceiling, gather
+from tilewright.bench.charts import KINDS, Ceiling, gather
 from tilewright.bench.record import Measurement
 from tilewright.errors import InputError
 
@@ -102,6 +102,7 @@ def test_a_gpu_is_chosen_by_a_part_of_its_name_or_as_the_latest() -> None:
         gather([OURS, other], "ladder", gpu="H200")
 
 
+HERE = "4096×4096×4096 nn"
 AGAIN = replace(TORCH, name="torch again", us_samples=(200.0, 200.0, 202.0))
 ROOF = replace(
     OURS, name="roof: mma rate", gpu="NVIDIA B200", taken="2026-12-09T00:00:00Z", rival=None,
@@ -130,23 +131,24 @@ def test_the_rival_against_itself_gives_the_band(kind: str) -> None:
     lines = [OURS, at(OURS, 512, 512, 512), small, unshown, other_inputs, other_rival, AGAIN]
     chart = gather(lines, kind)
     assert [point.shape for point in chart.noise] == ["512×512×512 nn", "4096×4096×4096 nn"]
-    assert chart.band(chart.points) == pytest.approx((0.94, 1.0))
-    assert chart.band([pt for pt in chart.points if pt.n == 4096]) == pytest.approx((0.994, 1.0))
+    assert chart.band("512×512×512 nn") == pytest.approx((0.94, 1.0))
+    assert chart.band("4096×4096×4096 nn") == pytest.approx((0.994, 1.0))
+    assert chart.band("128×256×64 nn") is None
 
 
 def test_the_band_is_of_the_newest_second_timing_and_holds_one() -> None:
     newer = replace(AGAIN, us_samples=(190.0, 190.0, 190.0), taken="2026-12-02T00:00:00Z")
     chart = gather([OURS, newer, AGAIN], "ratio")
-    assert chart.band(chart.points) == pytest.approx((1.0, (202 * 0.6 + 200 * 0.4) / 190))
+    assert chart.band(HERE) == pytest.approx((1.0, (202 * 0.6 + 200 * 0.4) / 190))
     wrong = replace(newer, correct=False)
     assert gather([OURS, wrong, AGAIN], "ratio").noise == ()
 
 
 def test_without_a_second_timing_there_is_no_band() -> None:
     chart = gather([OURS, TORCH], "ratio")
-    assert (chart.noise, chart.band(chart.points)) == ((), None)
+    assert (chart.noise, chart.band(HERE)) == ((), None)
     unpaired = replace(AGAIN, rival_us_samples=None)
-    assert gather([OURS, unpaired], "ratio").band(chart.points) is None
+    assert gather([OURS, unpaired], "ratio").band(HERE) is None
 
 
 @pytest.mark.parametrize(
@@ -253,6 +255,18 @@ def test_a_library_that_beats_the_probe_is_the_roof(us: float, tflops: float) ->
     assert chart.roofs.matrix_tflops == pytest.approx(tflops)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_knows_all_kernels_of_the_lines(kind: str) -> None:
+    """Also those that this picture leaves out: else the marks would differ between kinds."""
+    elsewhere = replace(OURS, name="mine", gpu="NVIDIA B200", taken="2026-11-01T00:00:00Z")
+    chart = gather([TORCH, OURS, AGAIN, elsewhere], kind)
+    assert chart.measured == ("hgemm_bcf", "mine", "torch")
+
+
+def test_libraries_are_told_apart() -> None:
+    assert gather([TORCH, OURS], "ladder").peers == {"torch"}
+
+
 def test_the_digest_is_of_all_that_is_drawn_and_of_nothing_else() -> None:
     chart = gather([OURS, TORCH, AGAIN], "ratio")
     assert re.fullmatch(r"[0-9a-f]{16}", chart.digest)
@@ -266,6 +280,7 @@ def test_the_digest_is_of_all_that_is_drawn_and_of_nothing_else() -> None:
         replace(chart, points=chart.points[::-1] * 2),
         replace(chart, roofs=Ceiling(4800, 989)),
         replace(chart, roofs=Ceiling(4800, 990)),
+        replace(chart, measured=("another", "hgemm_bcf", "torch")),
     ]
     assert len({chart.digest, *(other.digest for other in others)}) == len(others) + 1
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench import includes
 from tilewright.bench.includes import code_of
 from tilewright.build import headers
 from tilewright.errors import InputError
+from tilewright.include import cuda_headers
 
 CUDA = "#include <cuda_fp16.h>\n#include <mma.h>\n"
 
@@ -118,13 +118,13 @@ def test_what_is_no_include(tmp_path: Path) -> None:
         assert code_of(text, [tmp_path]) == text
 
 
-def test_cuda_s_folder_is_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuda_s_folders_are_not_asked_for_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    includes.cuda_headers.cache_clear()
+    cuda_headers.cache_clear()
     monkeypatch.setattr(importlib, "import_module", missing)
-    assert includes.cuda_headers() == ()
+    assert cuda_headers() == ()
     monkeypatch.undo()
-    assert includes.cuda_headers() == ()
-    includes.cuda_headers.cache_clear()
+    assert cuda_headers() == ()
+    cuda_headers.cache_clear()

@@ -1,22 +1,22 @@
-"""Drawing: whole pictures, the same file each time, marks that can be told apart."""
+"""Drawing: whole pictures, the same file each time; the ladder."""
 
 from __future__ import annotations
 
 import importlib
+import re
 import struct
-from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from tilewright.bench import plot
-from tilewright.bench.charts import KINDS, Ceiling, Chart, gather
-from tilewright.bench.plot import describe, draw
-from tilewright.bench.record import Measurement, load
+from tilewright.bench.chart_files import read
+from tilewright.bench.charts import KINDS, gather
+from tilewright.bench.plot import describe, draw, draw_ladder
+from tilewright.bench.plot_parts import looks
+from tilewright.bench.record import Measurement
 from tilewright.errors import InputError, ToolchainError
 
 ROOT = Path(__file__).parents[2]
@@ -38,20 +38,6 @@ NAIVE = replace(OURS, name="hgemm_naive", us=800.0, us_samples=(800.0,) * 3, rat
 
 def at(line: Measurement, m: int, n: int, k: int, **more: Any) -> Measurement:
     return replace(line, m=m, n=n, k=k, **more)
-
-
-def test_labels_keep_apart_and_in_order() -> None:
-    heights = plot._apart({"a": 10.0, "b": 10.5, "c": 0.1, "d": 0.0, "e": 50.0}, 4.0)
-    assert sorted(heights, key=lambda name: heights[name]) == ["d", "c", "a", "b", "e"]
-    ordered = sorted(heights.values())
-    assert all(b - a >= 4.0 - 1e-9 for a, b in pairwise(ordered))
-    assert ordered[0] >= 0
-    assert (heights["a"], heights["e"]) == (10.0, 50.0)
-
-
-def test_close_sizes_share_a_label_and_powers_of_two_win() -> None:
-    assert plot._readable([256, 1000, 1024, 3072, 8192]) == [256, 1024, 3072, 8192]
-    assert plot._readable([4096]) == [4096]
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,93 +85,6 @@ def test_only_wrong_results_still_draw() -> None:
     assert draw(gather([replace(OURS, correct=False)], "ladder"), ".svg")
 
 
-@pytest.mark.parametrize("kind", ["size", "ratio"])
-def test_the_band_is_drawn_and_named_where_there_is_one(kind: str) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    again = replace(TORCH, name="torch again", us_samples=(200.0, 205.0, 210.0))
-    band = plot._BAND.lower().encode()
-    lines = [OURS, at(OURS, 512, 512, 512), TORCH, at(TORCH, 512, 512, 512)]
-    noted, bare = gather([*lines, again], kind), gather(lines, kind)
-    assert band in draw(noted, ".svg").lower()
-    assert band not in draw(bare, ".svg").lower()
-    assert plot._noise_note(noted) == "grey band: torch timed against itself"
-    assert plot._noise_note(bare) == ""
-
-
-def test_the_roofs_carry_their_figures_and_meet_at_the_ridge() -> None:
-    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
-    figure = figures.Figure()
-    measured = Ceiling(4380.4, 640.0, "2026-12-01T00:00:00Z")
-    plot._draw_roofline(figure, replace(gather([OURS, TORCH], "roofline"), roofs=measured))
-    (axes,) = figure.axes
-    assert {text.get_text() for text in axes.texts} == {
-        "4,380 GB/s, measured", "640 TFLOP/s, measured", "ridge: 146 FLOP/byte",
-    }  # fmt: skip
-    roof = axes.lines[0]
-    assert roof.get_xdata()[1] == pytest.approx(640e3 / 4380.4)
-    assert roof.get_ydata() == pytest.approx([roof.get_xdata()[0] * 4.3804, 640.0, 640.0])
-    assert "roofs measured 2026-12-01" in axes.get_title(loc="left")
-    assert "hollow marks: libraries" in axes.get_title(loc="left")
-    hollow = [line.get_markerfacecolor() == "none" for line in axes.lines[-2:]]
-    assert hollow == [False, True]
-
-
-def test_logarithmic_ticks_are_few_and_within() -> None:
-    assert plot._decades(0.9, 2500) == [1, 10, 100, 1000]
-    assert plot._decades(45, 1100) == [50, 100, 200, 500, 1000]
-    assert plot._decades(2, 9000) == [10, 100, 1000]
-
-
-def test_many_kernels_can_be_told_apart() -> None:
-    """By colour and mark alone where no lines are drawn; few kernels share nothing at all."""
-    names = [f"k{place}" for place in range(49)]
-    known = plot.styles(names)
-    assert list(known) == names
-    assert len({(color, mark) for color, mark, _ in known.values()}) == 49
-    assert len({(color, dash) for color, _, dash in known.values()}) == 49
-    few = list(plot.styles(names[:7]).values())
-    assert [len(set(column)) for column in zip(*few, strict=True)] == [7, 7, 7]
-    assert len(set(plot._COLORS)) == len(set(plot._MARKS)) == len(set(plot._DASHES)) == 7
-
-
-@pytest.mark.parametrize("kind", ["size", "ratio", "roofline"])
-def test_a_picture_of_many_kernels_draws_each_in_its_style(kind: str) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    many = [
-        replace(at(OURS, n, n, n), name=f"kernel_{place}", us=400.0 + place, ratio=0.5 + place / 99)
-        for place in range(24)
-        for n in (512, 4096)
-    ]
-    chart = gather(many, kind)
-    assert len(chart.names) == 24
-    picture = draw(chart, ".svg").decode().upper()
-    assert all(color in picture for color in plot._COLORS[1:])
-
-
-@pytest.mark.parametrize("drawer", [plot._draw_size, plot._draw_ratio, plot._draw_roofline])
-def test_the_legend_names_all_and_fits_the_picture(drawer: Callable[[Any, Chart], None]) -> None:
-    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
-    many = [replace(OURS, name=f"hgemm_with_a_long_name_{place}") for place in range(12)]
-    figure = figures.Figure(layout="constrained")
-    drawer(figure, gather(many, drawer.__name__.removeprefix("_draw_")))
-    figure.draw_without_rendering()
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == [line.name for line in many]
-    box = legend.get_window_extent()
-    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
-    assert 0 <= box.y0 < box.y1 < figure.bbox.height / 2
-
-
-def test_few_lines_are_named_at_their_ends() -> None:
-    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
-    figure = figures.Figure(layout="constrained")
-    plot._draw_size(figure, gather([OURS, TORCH, at(OURS, 512, 512, 512)], "size"))
-    assert figure.legends == []
-    named = {text.get_text(): text.xy for text in figure.axes[0].texts}
-    assert set(named) == {"hgemm_bcf", "torch"}
-    assert named["torch"] == pytest.approx((4096, TORCH.tflops))
-
-
 def metadata(svg: bytes) -> tuple[str, str]:
     """Title and description of an SVG."""
     root = ElementTree.fromstring(svg)
@@ -204,16 +103,46 @@ def test_a_picture_says_what_it_shows_and_of_which_points() -> None:
     assert chart.digest.encode() in draw(chart, ".png")
 
 
-@pytest.mark.parametrize(
-    ("lines", "kind"),
-    [
-        ("measurements", "ladder"),
-        ("measurements/suites/h200-bf16.jsonl", "ratio"),
-        ("measurements/suites/h200-bf16.jsonl", "roofline"),
-    ],
-)
-def test_the_pictures_in_the_docs_show_the_measurements(lines: str, kind: str) -> None:
-    chart = gather(load(ROOT / lines), kind)
-    renew = f"renew it: tilewright plot {lines} --kind {kind} --out docs/{kind}.svg"
+@pytest.mark.parametrize("kind", ["ladder", "ratio", "roofline"])
+def test_the_pictures_in_the_docs_show_the_measurements(kind: str) -> None:
+    lines, _ = read(ROOT / "measurements", kind)
+    chart = gather(lines, kind)
+    renew = f"tilewright plot measurements --kind {kind} --out docs/{kind}.svg"
     found = metadata((ROOT / "docs" / f"{kind}.svg").read_bytes())
-    assert found == (chart.alt, describe(chart)), f"docs/{kind}.svg is stale; {renew}"
+    assert found == (chart.alt, describe(chart)), f"docs/{kind}.svg is stale; renew it: {renew}"
+    if kind != "ladder":  # that one is in the README
+        guide = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+        assert re.search(rf"\({kind}\.svg\)\n\n`{re.escape(renew)}`", guide)
+
+
+def test_the_words_of_a_ladder_stand_before_the_rivals_line() -> None:
+    """At 0.88× they would be struck through by it."""
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    close = replace(OURS, us=220.0, ratio=0.88)
+    figure = figures.Figure(layout="constrained")
+    draw_ladder(figure, gather([close, TORCH], "ladder"))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    (line,) = (line for line in axes.lines if line.get_linestyle() == "--")
+    words = next(text for text in axes.texts if "0.88×" in text.get_text())
+    at_line = axes.transData.transform((line.get_xdata()[0], 0))[0]
+    box = words.get_bbox_patch().get_window_extent()
+    assert box.x0 < at_line < box.x1, "the test needs words across the line"
+    assert words.get_bbox_patch().get_facecolor() == (1, 1, 1, 1)
+    assert words.get_zorder() > line.get_zorder()
+    note = " ".join(axes.get_title(loc="left").split())
+    assert "speed ÷ torch (dashed), the median of the ratios within each round" in note
+    assert "it is not the quotient of the median TFLOP/s" in note
+
+
+def test_a_ladders_bars_have_the_kernels_colours_and_libraries_are_hollow() -> None:
+    figures = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed")
+    from matplotlib.colors import to_hex
+
+    chart = gather([OURS, NAIVE, TORCH], "ladder")
+    figure = figures.Figure()
+    draw_ladder(figure, chart)
+    known = looks(chart)
+    for name, bar in zip(chart.names, figure.axes[0].patches, strict=True):
+        assert to_hex(bar.get_edgecolor()) == known[name]["color"].lower()
+        assert (to_hex(bar.get_facecolor()) == "#ffffff") == (name == "torch")

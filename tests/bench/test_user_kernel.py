@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.bench import includes
 from tilewright.bench.inputs import logical, operands
 from tilewright.bench.user_kernel import CudaKernel, KernelPlan, describe, launch, parse, plan
 from tilewright.dtypes import BF16, FP16, FP32, DType
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import CompileError, InputError
 from tilewright.gpus import gpu_named
+from tilewright.include import cuda_headers
 from tilewright.ladder.rungs import RUNGS
 from tilewright.problem import Problem
 from tilewright.verify import Verdict, judge, oracle
@@ -153,7 +153,7 @@ def test_a_naive_kernel(compiler: str, tmp_path: Path, dtype: DType, element: st
 
 
 def needs_headers() -> None:
-    if not includes.cuda_headers():
+    if not cuda_headers():
         pytest.skip("the CUDA header wheels are not installed")
 
 
@@ -209,6 +209,18 @@ def test_a_template_with_headers_beside_it(compiler: str, tmp_path: Path) -> Non
     assert run(made).correct
 
 
+def test_an_instance_of_a_template_by_its_cpp_name(compiler: str, tmp_path: Path) -> None:
+    other = "template __global__ void line<double, 64>(const double*, const double*, double*, "
+    text = LINE.replace('#include "mine.cuh"', "#define multiply_add(x, y, z) ((x) * (y) + (z))")
+    text = text.replace("extern __shared__ float row_of_a[]", "__shared__ float row_of_a[256]")
+    path = kernel_file(tmp_path, f"{text}{other}int, int, int);\n")
+    made = plan(parse(f"{path}:line<float, 32>,block=32,tile=1x32,grid=flat"), problem(), ARCH)
+    assert (made.label, made.symbol[:16]) == ("line<float,32>", "_Z4lineIfLi32EEv")
+    assert run(made).correct
+    with pytest.raises(InputError, match=r"not unique; it has: line<float, 32>\(.*line<double, 6"):
+        plan(parse(f"{path}:line,block=32,tile=1x32,grid=flat"), problem(), ARCH)
+
+
 def test_a_rung_of_the_ladder(compiler: str) -> None:
     rung, asked = RUNGS["hgemm_bcf_dbf"], Problem(128, 384, 96, BF16)
     macros = ",".join(f"{name}={value}" for name, value in rung.defines(BF16))
@@ -250,7 +262,8 @@ def test_words(tmp_path: Path) -> None:
         ("{k}", "must name a .cu or .cuh file and a kernel"),
         ("{k}.ptx:gemm", "PTX has no names of parameters; give the CUDA source"),
         ("{k}:", "'' is not the name of a kernel"),
-        ("{k}:ns::gemm", "'ns::gemm' is not the name of a kernel; give it without namespace"),
+        ("{k}:gemm(float*)", "'gemm(float*)' is not the name of a kernel; give its C++ name"),
+        ("{k}:gemm<1,block=8", "'gemm<1' is not the name of a kernel"),
         ("{k}:gemm,", "'' is not understood; give block=, tile=, shared_bytes=, grid="),
         ("{k}:gemm,threads=3", "'threads=3' is not understood; give block="),
         ("{k}:gemm,BM", "'BM' is not understood; give block="),
@@ -304,7 +317,11 @@ TAKES = "float* A, float* B, float* C"
 @pytest.mark.parametrize(
     ("text", "options", "why"),
     [
-        (f"__global__ void other({TAKES}) {BODY}", "", "it has: _Z5otherPfS_S_. Give one of"),
+        (
+            f"__global__ void other({TAKES}) {BODY}",
+            "",
+            "it has: other(float*, float*, float*). Give one of",
+        ),
         (f"template <int X> __global__ void gemm({TAKES}) {BODY}", "", "it is instantiated"),
         (
             f"__global__ void gemm({TAKES}) {BODY}\n__global__ void gemm({TAKES}, int M) {BODY}",

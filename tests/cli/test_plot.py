@@ -45,6 +45,26 @@ def test_a_picture_and_its_points(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "<svg" in out.read_text(encoding="utf-8")
     count = len(document["rows"])
     assert captured.err.startswith(f"{out}: {count} points. Throughput of each rung: ")
+    assert captured.err.endswith(f" Read: {MEASUREMENTS / 'h200-hgemm.jsonl'}.\n")
+
+
+def test_a_folder_gives_the_suites_and_the_sentence_names_what_was_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    out = tmp_path / "ratio.svg"
+    assert run(str(MEASUREMENTS), "--kind", "ratio", "--out", str(out), "--json", "-") == 0
+    captured = capsys.readouterr()
+    rows = json.loads(captured.out)["rows"]
+    suite = load(MEASUREMENTS / "suites" / "h200-bf16.jsonl")
+    assert {(row["m"], row["n"], row["k"]) for row in rows} >= {
+        (line.m, line.n, line.k) for line in suite if line.name == "torch"
+    }
+    read = captured.err.rsplit(" Read: ", 1)[1]
+    for name in ("h200-hgemm.jsonl", "suites/h200-bf16.jsonl", "peers/h200-bf16.jsonl"):
+        assert str(MEASUREMENTS / name) in read
+    assert "tried" not in read
+    assert not any(": " in row["name"] for row in rows)
 
 
 def test_a_roofline_says_its_roofs_and_its_points_their_intensity(

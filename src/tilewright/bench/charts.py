@@ -101,6 +101,8 @@ class Chart:
     """The points of one picture, all of one GPU and type. `left_out` says what else there was.
 
     `noise` is the rival timed a second time, at shapes of the points; `roofs` are a roofline's.
+    `measured` is every kernel in the lines, drawn or not, so that all kinds of picture of the same
+    lines give each the same mark.
     """
 
     kind: str
@@ -108,6 +110,7 @@ class Chart:
     left_out: tuple[str, ...] = ()
     noise: tuple[Point, ...] = ()
     roofs: Ceiling | None = None
+    measured: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,14 +122,23 @@ class Chart:
     def rival(self) -> str | None:
         return next((point.rival for point in self.points if point.rival), None)
 
-    def band(self, points: Iterable[Point]) -> tuple[float, float] | None:
-        """How far from 1 the rival's ratio to itself went at the shapes of `points`.
+    @property
+    def peers(self) -> frozenset[str]:
+        """The names of libraries' kernels."""
+        return frozenset(point.name for point in self.points if point.peer)
 
-        The least p20 and the largest p80, with 1 between; None where it was not timed twice.
+    def band(self, shape: str) -> tuple[float, float] | None:
+        """From where to where the rival's ratio to itself went at a shape, with 1 between.
+
+        Its p20 and p80, and 1 where that lies outside; None where it was not timed twice.
         """
-        shapes = {point.shape for point in points}
-        at = [point for point in self.noise if point.shape in shapes]
-        edges = [edge for point in at for edge in (point.ratio_p20, point.ratio_p80) if edge]
+        edges = [
+            edge
+            for point in self.noise
+            if point.shape == shape
+            for edge in (point.ratio_p20, point.ratio_p80)
+            if edge
+        ]
         return (min(1, *edges), max(1, *edges)) if edges else None
 
     @property
@@ -181,7 +193,7 @@ def gather(
     if kind not in KINDS:
         raise InputError(f"kind={kind!r} is not known; use {', '.join(KINDS)}.")
     measured = list(lines)
-    found = [line for line in measured if _is_kernel(line)]
+    found = [line for line in measured if is_kernel(line)]
     chosen = _of_gpu([line for line in found if line.dtype == dtype], gpu)
     if not chosen:
         asked = f"{dtype} on {gpu}" if gpu else dtype
@@ -189,7 +201,8 @@ def gather(
         there_is = _few(known or ["no measurement at all"])
         raise InputError(f"nothing is measured of {asked}; there is {there_is}.")
     makers = {"ladder": _ladder, "size": _size, "ratio": _ratio, "roofline": _roofline}
-    chart = makers[kind](chosen)
+    every = tuple(sorted({line.name for line in found}))
+    chart = replace(makers[kind](chosen), measured=every)
     if not chart.points:
         whats = {"size": "square shapes (m = n = k)", "ratio": "lines with a rival"}
         what = whats.get(kind, "lines")
@@ -200,7 +213,8 @@ def gather(
     return chart if kind == "ladder" else replace(chart, noise=_noise(chart, measured))
 
 
-def _is_kernel(line: Measurement) -> bool:
+def is_kernel(line: Measurement) -> bool:
+    """Not a roof's line and not a rival's second timing."""
     return not (line.name.startswith(_ROOF) or line.name.endswith(_AGAIN))
 
 

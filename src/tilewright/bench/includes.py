@@ -1,15 +1,13 @@
-"""The headers of a kernel: the package's own, the user's, CUDA's."""
+"""The headers of a kernel that a record hashes: the package's own and the user's."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from tilewright.build import headers
-from tilewright.engines.emulator import read_source
+from tilewright.kernel_source import read_source
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
 
@@ -34,14 +32,3 @@ def code_of(text: str, folders: Sequence[Path] = ()) -> str:
         inside = there.parent if there and name not in headers() else beside
         todo += [(inner, inside) for inner in _INCLUDE.findall(found)]
     return "\n".join(parts)
-
-
-@cache
-def cuda_headers() -> tuple[str, ...]:
-    """The folder of cuda_fp16.h and its like, from the header wheels or a CUDA toolkit; or none."""
-    try:
-        pathfinder = importlib.import_module("cuda.pathfinder")
-        folder = pathfinder.find_nvidia_header_directory("cudart")
-    except Exception:  # not installed, or a version without the function: kernels may do without
-        return ()
-    return (str(folder),) if folder else ()

@@ -14,6 +14,7 @@ from tilewright.emulator.ir import Special, Symbol
 from tilewright.engines import emulator
 from tilewright.errors import InputError
 from tilewright.gpus import GPUS
+from tilewright.kernel_source import kernel_named
 from tilewright.launch import GRID_LIMITS, Dim3, check_dims
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def times(dims: Dim3) -> str:
 
 def entry_of(kernel: CudaKernel, module: Module) -> Kernel:
     try:
-        return emulator.kernel_named(module, kernel.name)
+        return kernel_named(module, kernel.name)
     except InputError as error:
         raise InputError(
             f"{kernel.path.name}: {error} Give one of these; a template is compiled only where "

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.engines import emulator
 from tilewright.errors import InputError
+from tilewright.kernel_source import plain_name
 from tilewright.launch import GEMM_ARGS
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def without_comments(code: str) -> str:
 
 def _declared(code: str, label: str, count: int) -> list[_Declared]:
     """The parameters of the definition, or of a declaration where there is none."""
-    code, name = without_comments(code), emulator.plain_name(label)
+    code, name = without_comments(code), plain_name(label)
     head = re.compile(rf"__global__\b[^;{{}}]*?\b{name}\s*(?:<[^;{{}}()]*>\s*)?\(")
     definitions: list[list[_Declared]] = []
     declarations: list[list[_Declared]] = []

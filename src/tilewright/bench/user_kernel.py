@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.bench.includes import code_of, cuda_headers
+from tilewright.bench.includes import code_of
 from tilewright.bench.kernel_launch import (
     GRIDS,
     block_of,
@@ -30,6 +30,7 @@ from tilewright.build import Artifact, Source, build
 from tilewright.emulator.parse import parse as parse_ptx
 from tilewright.engines import emulator
 from tilewright.errors import InputError
+from tilewright.kernel_source import read_source
 from tilewright.launch import (
     BLOCK_LIMITS,
     Dim3,
@@ -48,8 +49,8 @@ KEYS = ("block", "tile", "shared_bytes", "grid", "layout", "include_path")
 
 _FINITE = 0x7B  # 61280 in fp16, 1.3e36 in bf16 and fp32 when every byte is this one
 
-_WORD = re.compile(r"(?P<file>.*?\.cuh?):(?P<name>[^,]*)(?:,(?P<options>.*))?", re.S)
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORD = re.compile(r"(?P<file>.*?\.cuh?):(?P<name>[^,<]*(?:<.*>)?[^,]*)(?:,(?P<options>.*))?", re.S)
+_NAME = re.compile(r"[A-Za-z_][\w:]*(?:<[\w:<>*&,+-]*>)?", re.ASCII)
 _MACRO = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -57,11 +58,11 @@ _MACRO = re.compile(r"[A-Z_][A-Z0-9_]*")
 class CudaKernel:
     """A kernel in a .cu or .cuh file and what the word says about its launch.
 
-    `name` is its symbol, or its C++ name if only one symbol has it. `tile` is rows × columns of C
-    that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows), "mn" or
-    "flat" (all tiles along x). `include_path` is a folder of headers besides the kernel's own and
-    CUDA's, `layout` the only one that the kernel takes, such as "nt". What else is None is found
-    out by `plan`.
+    `name` is its symbol, or a unique part of its C++ name, as ns::gemm<128>. `tile` is rows ×
+    columns of C that a block computes. `grid`: "nm" (blockIdx.x walks over columns, y over rows),
+    "mn" or "flat" (all tiles along x). `include_path` is a folder of headers besides the kernel's
+    own and CUDA's, `layout` the only one that the kernel takes, such as "nt". What else is None is
+    found out by `plan`.
     """
 
     word: str
@@ -89,7 +90,7 @@ class CudaKernel:
     @cached_property
     def text(self) -> str:
         """The file's text. Raises: InputError when it cannot be read."""
-        return emulator.read_source(self.path)[0]
+        return read_source(self.path)[0]
 
     @cached_property
     def code(self) -> str:
@@ -136,11 +137,11 @@ def parse(word: str) -> CudaKernel:
         raise InputError(f"kernel={word!r}: PTX has no names of parameters; give the CUDA source.")
     if match is None:
         raise InputError(f"kernel={word!r} must name a .cu or .cuh file and a kernel: {EXAMPLE}.")
-    name, options = match["name"], _options(word, match["options"])
+    name, options = re.sub(" *, *", ",", match["name"]), _options(word, match["options"])
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"kernel={word!r}: {name!r} is not the name of a kernel; give it without namespace "
-            f"and template arguments, or its symbol, as in {EXAMPLE}."
+            f"kernel={word!r}: {name!r} is not the name of a kernel; give its C++ name or a unique "
+            f"part of it, gemm or ns::gemm<128>, or its symbol, as in {EXAMPLE}."
         )
     tile, shared = _extents(word, options, "tile", 2), _extents(word, options, "shared_bytes", 1)
     _check_options(word, options)
@@ -170,7 +171,7 @@ def plan(kernel: CudaKernel, problem: Problem, arch: str) -> KernelPlan:
     """
     if kernel.layout not in (None, problem.layout):
         raise InputError(f"{kernel.label} takes layout={kernel.layout}, not {problem.layout}.")
-    folders = (*map(str, kernel.folders), *cuda_headers())
+    folders = tuple(map(str, kernel.folders))
     source = Source(kernel.path.name, kernel.text, kernel.defines, folders)
     check_macros(kernel)
     artifact = build(source, arch)

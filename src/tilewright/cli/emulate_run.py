@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.bench.includes import cuda_headers
 from tilewright.build import Source, build
 from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_shape, short
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
@@ -21,8 +20,9 @@ from tilewright.cli.output import check_targets
 from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
-from tilewright.engines.emulator import MOST_THREADS, emulate, kernel_named, plain_name, read_source
+from tilewright.engines.emulator import MOST_THREADS, emulate
 from tilewright.errors import InputError
+from tilewright.kernel_source import kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def _folders(request: Request) -> tuple[str, ...]:
     for folder in request.includes:
         if not folder or not Path(folder).is_dir():
             raise InputError(f"--include {short(folder) or repr(folder)} is not a folder.")
-    return (str(request.file.resolve().parent), *request.includes, *cuda_headers())
+    return (str(request.file.resolve().parent), *request.includes)
 
 
 def _shapes(words: Sequence[str], known: Mapping[str, Argument]) -> dict[str, tuple[int, ...]]:

@@ -31,27 +31,30 @@ def plot(
     Parameters
     ----------
     measurements
-        A .jsonl file, or a folder of them.
+        A .jsonl file, or a folder: its *.jsonl files and those of its subfolders, except `tried`
+        (kernels that were not kept). For ladder only the folder's own files, where they hold
+        4096x4096x4096.
     out
         The picture to write: FILE.png or FILE.svg, over what is there.
     kind
         ladder (a bar a rung, beside the peers, of the newest run), size (TFLOP/s over n for
-        m = n = k), ratio (each shape against the rival, p20 to p80) or roofline (TFLOP/s over FLOP
-        per byte, under the roofs measured on this GPU, else its datasheet's).
+        m = n = k), ratio (each shape against the rival, p20 to p80, by suite) or roofline (TFLOP/s
+        over FLOP per byte, under the roofs measured on this GPU, else its datasheet's).
     gpu
         Only this GPU, by its name or a part of it; the one measured last if none is named.
     dtype
         Type of A, B and C in the lines to show, such as bf16 or fp16.
     """
+    from tilewright.bench.chart_files import read
     from tilewright.bench.charts import gather
     from tilewright.bench.plot import FORMATS, draw
-    from tilewright.bench.record import load
 
     suffix = out.suffix.lower()
     if suffix not in FORMATS:
         raise InputError(f"out={str(out)!r} must end in {' or '.join(FORMATS)}.")
     check_targets(out, json)
-    chart = gather(load(measurements), kind, dtype, gpu)
+    lines, files = read(measurements, kind, dtype, gpu)
+    chart = gather(lines, kind, dtype, gpu)
     picture = draw(chart, suffix)
     try:
         out.write_bytes(picture)
@@ -60,5 +63,6 @@ def plot(
     left_out = f" Left out: {'; '.join(chart.left_out)}." if chart.left_out else ""
     roofs = f" Roofs: {chart.roofs}." if chart.roofs else ""
     said = f"{out}: {len(chart.points)} points. {chart.title}. {chart.facts}.{roofs}{left_out}"
+    said += f" Read: {', '.join(map(str, files))}."
     emit("plot", [asdict(point) for point in chart.points], said, json)
     return 0

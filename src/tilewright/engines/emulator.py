@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from operator import index
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +16,14 @@ from tilewright.emulator.machine import Shape
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.run import Progress, run
-from tilewright.emulator.statements import without_comments
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import GPUS, Gpu
+from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, Launch, dim3
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tilewright.emulator.ir import Kernel, Module
     from tilewright.emulator.report import Report
     from tilewright.engines.base import Buffer
@@ -138,7 +138,7 @@ def emulate(
     full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
     full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
     text, name = read_source(source)
-    module = parse(text if _is_ptx(text) else _compile(text, name, arch, defines, include_path))
+    module = parse(text if is_ptx(text) else compiled(text, name, arch, defines, include_path))
     found = kernel_named(module, kernel)
     check_threads(found, full_block)
     _check_count(found, args)
@@ -200,69 +200,3 @@ def _check_shared(program: Program, shared_bytes: int) -> None:
             f"shared_bytes={shared_bytes!r} must be 0 to {most - static}: "
             f"a block has at most {most} bytes, of which the kernel's own variables take {static}."
         )
-
-
-def _compile(
-    text: str,
-    name: str,
-    arch: str,
-    defines: Mapping[str, object] | None,
-    include_path: Sequence[str],
-) -> str:
-    from tilewright.build import Source, build  # NVRTC, which PTX input does not need
-
-    if defines is not None and not isinstance(defines, Mapping):
-        raise InputError(f"defines={defines!r} must be a mapping from macros to values.")
-    if isinstance(include_path, str) or not isinstance(include_path, Sequence):
-        raise InputError(f"include_path={include_path!r} must be a list of folders.")
-    macros = tuple(sorted((key, str(value)) for key, value in (defines or {}).items()))
-    return build(Source(name, text, macros, tuple(include_path)), arch).ptx
-
-
-def read_source(source: str | Path) -> tuple[str, str]:
-    """The text and the name to report it by. Text is told from a path by its ; { or newline."""
-    if not isinstance(source, (str, Path)):
-        raise InputError(f"source is a {type(source).__name__}; give text or a path.")
-    if isinstance(source, str) and any(mark in source for mark in "\n;{"):
-        return source, "kernel.cu"
-    path = Path(source)
-    try:
-        return path.read_text(encoding="utf-8"), path.name
-    except OSError as error:
-        raise InputError(f"source {str(source)!r}: {error.strerror or error}.") from None
-    except ValueError as error:  # not UTF-8, or a name that no file can have
-        raise InputError(f"source {str(source)!r} is not a text file: {error}.") from None
-
-
-def _is_ptx(text: str) -> bool:
-    lines = without_comments(text).splitlines()
-    return any(line.lstrip().startswith(".version") for line in lines)
-
-
-def kernel_named(module: Module, name: str) -> Kernel:
-    """The kernel whose symbol is `name`, or the only one whose C++ name that is."""
-    if not isinstance(name, str):
-        raise InputError(f"kernel={name!r} must be a kernel's name.")
-    if name in module.kernels:
-        return module.kernels[name]
-    near = [symbol for symbol in module.kernels if plain_name(symbol) == name]
-    if len(near) == 1:
-        return module.kernels[near[0]]
-    what = "is not unique" if near else "is not in the module"
-    known = ", ".join(near or module.kernels) or "none"
-    raise InputError(f"kernel={name!r} {what}; it has: {known}.")
-
-
-def plain_name(symbol: str) -> str:
-    """gemm for the mangled _Z4gemmPf, _ZN2ns4gemmEPf or _Z4gemmILi128EEvPf."""
-    start = re.match(r"_Z(N?)", symbol)
-    if start is None:
-        return symbol
-    at, name = start.end(), symbol
-    while digits := re.match(r"\d+", symbol[at:]):
-        first = at + digits.end()
-        at = first + int(digits[0])
-        name = symbol[first:at]
-        if not start[1]:
-            break
-    return name

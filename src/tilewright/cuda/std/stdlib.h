@@ -1,0 +1,2 @@
+#pragma once
+// For device code: NVRTC knows malloc and free.
