@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilewright.bench.ladder import climb as ladder
-    from tilewright.engines.emulator import emulate
+    from tilewright.engines.emulate import emulate
 
 __all__ = ["__version__", "emulate", "ladder"]
 __version__ = "0.1.0"
@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Public names are loaded when they are first used: importing the package costs nothing."""
     if name == "emulate":
-        return import_module("tilewright.engines.emulator").emulate
+        return import_module("tilewright.engines.emulate").emulate
     if name == "ladder":
         return import_module("tilewright.ladder")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

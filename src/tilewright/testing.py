@@ -104,7 +104,7 @@ def emulated(
     Raises   what emulate raises: InputError, CompileError, UnsupportedError. Findings do not
              raise before `assert_clean` is asked.
     """
-    from tilewright.engines.emulator import emulate
+    from tilewright.engines.emulate import emulate
     from tilewright.kernel_source import read_source
 
     report = emulate(source, kernel, grid, block, args, **options)

@@ -20,7 +20,8 @@ from tilewright.cli.output import check_targets
 from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
-from tilewright.engines.emulator import MOST_THREADS, emulate
+from tilewright.engines.emulate import emulate
+from tilewright.engines.emulator import MOST_THREADS
 from tilewright.errors import InputError
 from tilewright.kernel_source import kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3

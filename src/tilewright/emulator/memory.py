@@ -152,6 +152,7 @@ class Allocation:
     name: str
     number: int
     unset: bool = False  # its elements count as never written until the kernel writes them
+    allowed: Array | None = None  # which elements may be touched; None = all
     nbytes: int = field(init=False)
     by_width: dict[int, Array] = field(init=False)
 
@@ -210,9 +211,11 @@ class GlobalMemory:
         """
         address, mask = _shape(address, mask, full[0], full[1])
         access = Access(address, mask, width, at)
-        if self._within_one(address, width) is not None and not (address & (width - 1)).any():
+        one = self._within_one(address, width)
+        if one is not None and one.allowed is None and not (address & (width - 1)).any():
             return access
         outside = self._owner(address, width if span is None else span) < 0
+        outside |= self._beyond_shape(address, width)
         misaligned = (address & (width - 1)) != 0
         on = True if mask is None else mask
         if not ((outside | misaligned) & on).any():
@@ -306,6 +309,31 @@ class GlobalMemory:
         one = self.allocations[number]
         raw = one.by_width[1][address - one.base :].tobytes()
         return raw.split(b"\0")[0].decode("utf-8", "replace")
+
+    def limit(self, array: Array, shape: tuple[int, ...]) -> None:
+        """Only this corner of the array may be touched, and no access may cross its rows."""
+        for allocation in self.allocations:
+            if allocation.array is array:
+                allowed = np.zeros(array.shape, np.int64)
+                rows = np.arange(1, 1 + int(np.prod(shape[:-1], dtype=np.int64)))
+                corner = tuple(slice(extent) for extent in shape)
+                allowed[corner] = rows.reshape(*shape[:-1], 1)
+                allocation.allowed = allowed.reshape(-1)
+
+    def _beyond_shape(self, address: Array, width: int) -> Array:
+        """Accesses that leave the rows that an array was limited to."""
+        beyond = np.zeros(address.shape, bool)
+        for allocation in self.allocations:
+            if allocation.allowed is None:
+                continue
+            offset = address - allocation.base
+            inside = (offset >= 0) & (offset + width <= allocation.nbytes)
+            element = np.asarray(allocation.array).dtype.itemsize
+            first = np.where(inside, offset, 0) // element
+            last = np.where(inside, offset + width - 1, 0) // element
+            row = allocation.allowed[first]
+            beyond |= inside & ((row == 0) | (row != allocation.allowed[last]))
+        return beyond
 
     def number_of(self, address: int) -> int | None:
         """The place of the array that holds an address, or lies before it."""

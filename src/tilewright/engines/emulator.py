@@ -1,31 +1,28 @@
-"""The emulator as an engine, and `tilewright.emulate` for any kernel."""
+"""The emulator as an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import index
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.emulator.arguments import argument_bytes, pack
+from tilewright.emulator.arguments import pack
 from tilewright.emulator.arrays import POISON
 from tilewright.emulator.compiler import Program, compile_kernel
 from tilewright.emulator.machine import Shape
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
+from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import GPUS, Gpu
-from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source
-from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, Launch, dim3
+from tilewright.kernel_source import kernel_named
+from tilewright.launch import Dim3, Launch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tilewright.emulator.ir import Kernel, Module
-    from tilewright.emulator.report import Report
     from tilewright.engines.base import Buffer
 
 MOST_THREADS = 1024  # of a block
@@ -69,7 +66,7 @@ class EmulatorEngine:
         """Memory filled with 0xFF bytes: NaN in every floating type we use."""
         array = np.empty(shape, dtype)
         array.reshape(-1).view(np.uint8).fill(POISON)
-        return EmulatorBuffer(array, self._memory.allocate(array))
+        return EmulatorBuffer(array, self._memory.allocate(array, unset=True))
 
     def download(self, buffer: Buffer) -> npt.NDArray[Any]:
         if not isinstance(buffer, EmulatorBuffer):
@@ -89,92 +86,13 @@ class EmulatorEngine:
             self._programs[key, launch.kernel] = compile_kernel(module, found)
         program = self._programs[key, launch.kernel]
         check_threads(program.kernel, launch.block)
-        _check_shared(program, launch.shared_bytes)
+        check_shared(program, launch.shared_bytes)
         shape = Shape(
             launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, launch.params)
         )
-        return run(program, shape, self._memory, self.progress)
-
-
-def emulate(
-    source: str | Path,
-    kernel: str,
-    grid: Sequence[int],
-    block: Sequence[int],
-    args: Sequence[Any],
-    *,
-    cluster: Sequence[int] = (1, 1, 1),
-    shared_bytes: int = 0,
-    arch: str = "sm_80",
-    defines: Mapping[str, object] | None = None,
-    include_path: Sequence[str] = (),
-    schedule: str = "lockstep",
-    seed: int = 0,
-    blocks: object = None,
-    checks: bool = True,
-    shapes: object = None,
-) -> Report:
-    """Runs one launch of a kernel in the emulator and reports counts and findings.
-
-    Shapes   `grid` and `block` have 1 to 3 extents. `args` bind by position to the parameters.
-    Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
-             argument is a C-contiguous NumPy array (changed in place), a number (takes the
-             parameter's size), bytes or a NumPy void for a struct by value, or None for null.
-             `kernel` is a symbol, or a C++ name that only one symbol was mangled from.
-             `cluster`, `schedule`, `seed`, `blocks`, `checks` and `shapes` take their defaults
-             alone so far: no clusters, all blocks in lockstep, bounds and alignment checked.
-    Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
-             never raise.
-    Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
-    """
-    _check_defaults(
-        cluster=(tuple(cluster), (1, 1, 1)),
-        schedule=(schedule, "lockstep"),
-        seed=(seed, 0),
-        blocks=(blocks, None),
-        checks=(checks, True),
-        shapes=(shapes, None),
-    )
-    full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
-    full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
-    text, name = read_source(source)
-    module = parse(text if is_ptx(text) else compiled(text, name, arch, defines, include_path))
-    found = kernel_named(module, kernel)
-    check_threads(found, full_block)
-    _check_count(found, args)
-    program = compile_kernel(module, found)
-    _check_shared(program, shared_bytes)
-    memory = GlobalMemory()
-    params = tuple(
-        argument_bytes(value, parameter, memory)
-        for value, parameter in zip(args, found.params, strict=True)
-    )
-    return run(program, Shape(full_grid, full_block, shared_bytes, pack(found, params)), memory)
-
-
-def _check_defaults(**options: tuple[object, object]) -> None:
-    """Raises UnsupportedError for an option that another value would ask more of than there is."""
-    for name, (value, default) in options.items():
-        if value != default:
-            raise UnsupportedError(f"{name}={value!r} is not modelled yet; use {default!r}.")
-
-
-def _extents(what: str, extents: Sequence[int]) -> list[int]:
-    """A grid or block as integers; True, 1.5 and "32" are not."""
-    try:
-        values = [index(extent) for extent in extents]
-    except TypeError:
-        raise InputError(f"{what}={extents!r} must be 1 to 3 integers, as (32, 8).") from None
-    return values
-
-
-def _check_count(kernel: Kernel, args: Sequence[Any]) -> None:
-    if isinstance(args, (str, bytes, np.ndarray)) or not isinstance(args, Sequence):
-        raise InputError(f"args is a {type(args).__name__}; give a list, one value a parameter.")
-    if len(args) != len(kernel.params):
-        raise InputError(
-            f"args has {len(args)} values; {kernel.name} takes {len(kernel.params)} parameters."
-        )
+        report = run(program, shape, self._memory, self.progress)
+        ptx = {"<ptx>": launch.artifact.ptx}
+        return with_sources(report, ptx, kernel=launch.kernel, grid=launch.grid, block=launch.block)
 
 
 def check_threads(kernel: Kernel, block: Dim3) -> None:
@@ -191,7 +109,7 @@ def check_threads(kernel: Kernel, block: Dim3) -> None:
         )
 
 
-def _check_shared(program: Program, shared_bytes: int) -> None:
+def check_shared(program: Program, shared_bytes: int) -> None:
     """More shared memory than any known GPU gives a block is refused. Raises InputError."""
     most = max(gpu.shared_bytes_per_block for gpu in GPUS.values())
     static = program.static_shared_bytes

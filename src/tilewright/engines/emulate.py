@@ -1,0 +1,191 @@
+"""`tilewright.emulate`: one launch of any kernel in the emulator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tilewright.emulator.arguments import argument_bytes, pack
+from tilewright.emulator.arrays import Array
+from tilewright.emulator.compiler import compile_kernel
+from tilewright.emulator.machine import Shape
+from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.parse import parse
+from tilewright.emulator.report import Report, with_sources
+from tilewright.emulator.run import How, Progress, run
+from tilewright.engines.emulator import check_shared, check_threads
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source
+from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, dim3
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tilewright.emulator.ir import Kernel
+
+_BLOCKS = re.compile(r"(first|sample):(\d{1,10})", re.ASCII)
+SCHEDULES = ("lockstep", "random")
+
+
+def emulate(
+    source: str | Path,
+    kernel: str | None,
+    grid: Sequence[int],
+    block: Sequence[int],
+    args: Sequence[Any],
+    *,
+    cluster: Sequence[int] = (1, 1, 1),
+    shared_bytes: int = 0,
+    arch: str = "sm_80",
+    defines: Mapping[str, object] | None = None,
+    include_path: Sequence[str] = (),
+    schedule: str = "lockstep",
+    seed: int = 0,
+    blocks: str | Sequence[int] | None = None,
+    checks: bool = True,
+    shapes: Mapping[int, Sequence[int]] | Sequence[Sequence[int] | None] | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Runs one launch of a kernel in the emulator and reports counts and findings.
+
+    Shapes   `grid` and `block` have 1 to 3 extents. `args` bind by position to the parameters.
+             `shapes` gives, for arguments by position, the part [: rows, : columns] of an array
+             that the kernel may touch, where rows are padded: the rest is out of bounds.
+    Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
+             argument is a C-contiguous NumPy array (changed in place; one of NaN alone counts as
+             never written), a number (takes the parameter's size), bytes or a NumPy void for a
+             struct by value, or None for null. `kernel` is a symbol or a unique part of the
+             demangled name; None takes the only kernel. `schedule` is "lockstep", or "random"
+             for warps in a random order drawn from `seed`. `blocks` runs only "first:N",
+             "sample:N" (drawn from `seed`) or blocks of these linear ids. `checks=False` leaves
+             out races, unset memory and unwritten outputs. `cluster` must be (1, 1, 1) so far.
+    Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
+             never raise.
+    Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
+             Checks cost 30 to 100 % more time.
+    """
+    if tuple(cluster) != (1, 1, 1):
+        raise UnsupportedError(f"cluster={tuple(cluster)!r} is not modelled yet; use (1, 1, 1).")
+    full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
+    full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
+    how = How(_seed(schedule, seed), _block_ids(blocks, full_grid, seed), _flag("checks", checks))
+    text, name = read_source(source)
+    ptx = text if is_ptx(text) else compiled(text, name, arch, defines, include_path)
+    module = parse(ptx)
+    found = kernel_named(module, kernel)
+    check_threads(found, full_block)
+    _check_count(found, args)
+    program = compile_kernel(module, found)
+    check_shared(program, shared_bytes)
+    memory = GlobalMemory()
+    params = tuple(
+        argument_bytes(value, parameter, memory)
+        for value, parameter in zip(args, found.params, strict=True)
+    )
+    _limit(memory, args, shapes)
+    for allocation in memory.allocations:
+        allocation.unset = how.checks and _is_unset(allocation.array)
+    shape = Shape(full_grid, full_block, shared_bytes, pack(found, params))
+    report = run(program, shape, memory, progress, how)
+    texts = {"<ptx>": ptx} if is_ptx(text) else {name: text, "<ptx>": ptx}
+    return with_sources(report, texts, kernel=found.name, grid=full_grid, block=full_block)
+
+
+def _seed(schedule: str, seed: int) -> int | None:
+    if schedule not in SCHEDULES:
+        raise InputError(f"schedule={schedule!r} is not known; use {' or '.join(SCHEDULES)}.")
+    if not hasattr(seed, "__index__") or isinstance(seed, bool) or not 0 <= index(seed) < 2**63:
+        raise InputError(f"seed={seed!r} must be a whole number from 0 up.")
+    return index(seed) if schedule == "random" else None
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name}={value!r} must be True or False.")
+    return bool(value)
+
+
+def _block_ids(
+    blocks: str | Sequence[int] | None, grid: tuple[int, int, int], seed: int
+) -> Array | None:
+    """Linear ids in ascending order. Raises: InputError for blocks that the grid has not."""
+    if blocks is None:
+        return None
+    total = grid[0] * grid[1] * grid[2]
+    if isinstance(blocks, str):
+        match = _BLOCKS.fullmatch(blocks)
+        if match is None or int(match[2]) < 1:
+            raise InputError(f"blocks={blocks!r} must be first:N or sample:N, N being 1 or more.")
+        count = min(int(match[2]), total)
+        if match[1] == "first":
+            return np.arange(count, dtype=np.int64)
+        drawn = np.random.default_rng(seed).choice(total, count, replace=False)
+        return np.sort(drawn.astype(np.int64))
+    try:
+        ids = sorted({index(block) for block in blocks})
+    except TypeError:
+        raise InputError(f"blocks={blocks!r} must be whole numbers, or first:N.") from None
+    if not ids or not 0 <= ids[0] <= ids[-1] < total:
+        raise InputError(f"blocks={blocks!r} must be ids from 0 to {total - 1}, at least one.")
+    return np.array(ids, np.int64)
+
+
+def _limit(memory: GlobalMemory, args: Sequence[Any], shapes: Any) -> None:
+    """Marks what lies outside the shapes given. Raises: InputError for one that does not fit."""
+    if shapes is None:
+        return
+    given = dict(shapes) if isinstance(shapes, Mapping) else dict(enumerate(shapes))
+    for place, shape in given.items():
+        if shape is None:
+            continue
+        array = args[place] if isinstance(place, int) and 0 <= place < len(args) else None
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"shapes: argument {place} is no array; give positions of arrays.")
+        extents = tuple(_extents(f"shapes[{place}]", shape))
+        fits = len(extents) == array.ndim and all(
+            1 <= part <= whole for part, whole in zip(extents, array.shape, strict=False)
+        )
+        if not fits:
+            raise InputError(
+                f"shapes[{place}]={extents} must have {array.ndim} extents, each at most that of "
+                f"the array, {array.shape}."
+            )
+        memory.limit(array, extents)
+
+
+def _is_unset(array: npt.NDArray[Any]) -> bool:
+    """An array of NaN alone: an output that waits to be written."""
+    flat = np.asarray(array).reshape(-1)
+    if flat.dtype.kind not in "fV" or not flat.size:
+        return False
+    if flat.dtype.kind == "V" and flat.dtype.names is not None:
+        return False
+    try:
+        with np.errstate(all="ignore"):
+            values = flat[:1].astype(np.float32), flat.astype(np.float32)
+    except (TypeError, ValueError):  # a struct or bytes
+        return False
+    return bool(np.isnan(values[0]).all() and np.isnan(values[1]).all())
+
+
+def _extents(what: str, extents: Sequence[int]) -> list[int]:
+    """A grid or block as integers; True, 1.5 and "32" are not."""
+    try:
+        values = [index(extent) for extent in extents]
+    except TypeError:
+        raise InputError(f"{what}={extents!r} must be 1 to 3 integers, as (32, 8).") from None
+    return values
+
+
+def _check_count(kernel: Kernel, args: Sequence[Any]) -> None:
+    if isinstance(args, (str, bytes, np.ndarray)) or not isinstance(args, Sequence):
+        raise InputError(f"args is a {type(args).__name__}; give a list, one value a parameter.")
+    if len(args) != len(kernel.params):
+        raise InputError(
+            f"args has {len(args)} values; {kernel.name} takes {len(kernel.params)} parameters."
+        )
