@@ -108,6 +108,15 @@ def test_each_row_s_share_of_the_roof_that_binds(gpu: Any) -> None:
     assert (run.rows[0].roof, run.rows[0].roof_share) == (None, None)
 
 
+def test_what_no_gpu_can_do_is_flagged(gpu: Any, times_us: dict[str, float]) -> None:
+    run, _ = measured(gpu, plan("128x256x64"))
+    assert {row.status for row in run.rows} == {"ok"}  # the roof is 21 µs, the fastest takes 40
+    run, _ = measured(gpu, plan("256x512x64"))  # a roof of 84 µs, and torch still takes 40
+    torch = run.rows[0]
+    assert torch.status == "wrong"
+    assert "2.1 times what the matrix roof allows" in str(torch.reason)
+
+
 def test_what_the_gpu_said_while_it_ran(gpu: Any) -> None:
     run, _ = measured(gpu, plan("128x256x64"))
     row = run.rows[-1]

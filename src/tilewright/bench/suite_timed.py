@@ -23,6 +23,9 @@ from tilewright.bench.telemetry import typical
 from tilewright.bench.user_kernel import CudaKernel
 from tilewright.errors import CompileError, EngineError, InputError
 
+# Of the roof: libraries do not quite reach what the tensor cores can, but no kernel does so much.
+_IMPOSSIBLE = 1.5
+
 if TYPE_CHECKING:
     from tilewright.bench.contest import Arena, Contest, Result
     from tilewright.bench.peers import Peer
@@ -128,6 +131,12 @@ def _row(blank: Row, problem: Problem, contest: Contest, result: Result, peers: 
         method=timing.method,
         **asdict(typical(timing.readings)),
     )
+    if row.roof_share is not None and row.roof_share > _IMPOSSIBLE:
+        reason = (
+            f"{row.roof_share:.1f} times what the {row.roof} roof allows: does its work run on "
+            "another stream, where it is not timed?"
+        )
+        row = replace(row, status="wrong", reason=reason)
     if contest.rival is None:
         return row
     ratios = timing.ratios(contest.rival)
