@@ -120,7 +120,6 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("add.u32;", "too few of them"),
         ("add.u32 %r1, %r2, %clusterid.x;", "%clusterid.x is not modelled"),
         ("add.u32 %r1, %r2, L;", "L is not declared"),
-        ("mov.u32 %r1, l;", "l lies in .local, which is not modelled"),
         ("mov.u64 %q, 1;", "%q is a .b128 register, not modelled"),
         ("bar.sync 16;", "barrier 16 must be 0 to 15"),
         ("bar.sync -1;", "barrier -1"),
@@ -135,7 +134,7 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("bar.sync.x 0;", "does not model"),
         ("ret.x;", "does not model"),
         ("brkpt;", "does not model"),
-        ("atom.global.add.u32 %r1, [%d1], 1;", "does not model"),
+        ("atom.global.add.u64x2 %r1, [%d1], 1;", "does not model"),
     ],
 )
 def test_operands_are_checked(execute: Execute, text: str, why: str | None) -> None:

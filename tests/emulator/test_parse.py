@@ -194,7 +194,7 @@ def test_another_kernels_problem_is_not_ours() -> None:
         (".reg .b32 %x<99999999999>;", "are more than"),
         ("L: L: ret;", "declared twice"),
         (".whatever x;", "not understood"),
-        ("call.uni (r), f, (a, b);", "does not model"),
+        ("call.uni (r), f, (a, b);", "the body of f is not in the module"),
         ("bra;", "not a label"),
         ("bra NOWHERE;", "not a label"),
         ("bra %r1;", "not a label"),

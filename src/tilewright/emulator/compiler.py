@@ -228,7 +228,11 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         {v.name: v for v in compiler.variables.values() if v.space in ("global", "const")},
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
         compiler.local_bytes,
-        frozenset(number for number, block in enumerate(blocks) if _polls(kernel, block)),
+        frozenset(
+            number
+            for number, block in enumerate(blocks)
+            if _polls(kernel, block) and _loops(blocks, number)
+        ),
         written_params(kernel),
     )
 
@@ -238,6 +242,27 @@ def _polls(kernel: Kernel, block: BasicBlock) -> bool:
         _POLL.search(instruction.opcode)
         for instruction in kernel.instructions[block.first : block.last]
     )
+
+
+def _loops(blocks: list[BasicBlock], number: int) -> bool:
+    """Whether the block can come after itself."""
+    seen: set[int] = set()
+    todo = _followers(blocks, number)
+    while todo:
+        at = todo.pop()
+        if at == number:
+            return True
+        if at not in seen and at < len(blocks):
+            seen.add(at)
+            todo += _followers(blocks, at)
+    return False
+
+
+def _followers(blocks: list[BasicBlock], number: int) -> list[int]:
+    block = blocks[number]
+    goes_on = block.end is None or block.end.guard is not None or block.barrier is not None
+    after = [number + 1] if goes_on else []
+    return [*after, block.target] if block.target >= 0 else after
 
 
 def is_barrier(instruction: Instruction) -> bool:

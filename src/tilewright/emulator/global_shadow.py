@@ -17,29 +17,37 @@ from tilewright.emulator.clocks import MANY, Clocks
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict
 
 _STRONG = 1 << 26
-_BLOCKS = 0xFFFF
+MOST_BLOCKS = 1 << 16  # that are told apart
+_BLOCKS = MOST_BLOCKS - 1
 _MOST_INSTRUCTIONS = (1 << 14) - 1
-
-Known = dict[int, int]  # block → its periods below this lie before now
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """What blocks know of each other, and what was told at which address."""
+    """What blocks know of each other, and what was told at which address.
 
-    of_block: dict[int, Known] = field(default_factory=dict)
-    at_address: dict[int, Known] = field(default_factory=dict)
+    Either is an array: for each block of the grid, its periods below this lie before now.
+    """
+
+    blocks: int  # of the grid
+    of_block: dict[int, Array] = field(default_factory=dict)
+    at_address: dict[int, Array] = field(default_factory=dict)
 
     def release(self, block: int, period: int, address: int) -> None:
-        told = self.at_address.setdefault(address, {})
-        for other, below in {**self.of_block.get(block, {}), block: period}.items():
-            told[other] = max(told.get(other, 0), below)
+        known = self.of_block.get(block)
+        told = self.at_address.get(address)
+        if told is None:
+            told = np.zeros(self.blocks, np.int64)
+        told = told.copy() if known is None else np.maximum(told, known)
+        told[block] = max(int(told[block]), period)
+        self.at_address[address] = told
 
     def acquire(self, block: int, address: int) -> None:
-        if told := self.at_address.get(address):
-            known = self.of_block.setdefault(block, {})
-            for other, below in told.items():
-                known[other] = max(known.get(other, 0), below)
+        told = self.at_address.get(address)
+        known = self.of_block.get(block)
+        if told is None or known is told:
+            return
+        self.of_block[block] = told if known is None else np.maximum(told, known)
 
 
 class ArrayTable:
@@ -96,9 +104,12 @@ class ArrayTable:
             ordered |= old & _STRONG != 0
         left = np.flatnonzero(~ordered & ~same_block)
         if left.size and self.knowledge.of_block:
-            for place in left.tolist():
-                known = self.knowledge.of_block.get(int(new[place] >> 27 & _BLOCKS), {})
-                ordered[place] = period[place] < known.get(int(old[place] >> 27 & _BLOCKS), -1)
+            mine, theirs = new[left] >> 27 & _BLOCKS, old[left] >> 27 & _BLOCKS
+            for one in np.unique(mine).tolist():
+                known = self.knowledge.of_block.get(one)
+                if known is not None:
+                    places = left[mine == one]
+                    ordered[places] = period[places] < known[theirs[mine == one]]
         found: Array = suspects[~ordered]
         return found
 

@@ -29,9 +29,9 @@ _WIDEST_CELL = 4
 class ArrayShadows:
     """The shadows of a launch's arrays, which all chunks share; None for one nobody can write."""
 
+    knowledge: Knowledge
     watched: set[int] | None = None  # places in the list of allocations; None = all
     tables: dict[int, tuple[int, ArrayTable]] = field(default_factory=dict)  # cell size, table
-    knowledge: Knowledge = field(default_factory=Knowledge)
 
     def table(self, allocation: Allocation, width: int) -> tuple[int, ArrayTable] | None:
         """Cell size and table, made at the first access and split for narrower ones."""
@@ -191,27 +191,38 @@ class Hazards:
                 self.arrays.knowledge.release(block, period, address)
 
     def acquire(self, access: Access) -> None:
-        if self.arrays.knowledge.at_address and self._strong[access.at]:
+        """Each block learns what was told at the addresses that it reads."""
+        if self.arrays.knowledge.at_address:
             for block, address, _ in self._strong_lanes(access):
                 self.arrays.knowledge.acquire(block, address)
+
+    def exchange(self, access: Access) -> None:
+        """An atomic does both, one lane after the other."""
+        if self._fenced or self.arrays.knowledge.at_address:
+            for block, address, period in self._strong_lanes(access):
+                self.arrays.knowledge.acquire(block, address)
+                if self._fenced:
+                    self.arrays.knowledge.release(block, period, address)
 
     def fence(self, mask: Mask) -> None:
         self._fenced = True
         self.clocks.fence(mask)
 
     def _strong_lanes(self, access: Access) -> Iterator[tuple[int, int, int]]:
-        """Block, address and period of each lane of an access that others may wait for."""
+        """Block, address and period of the lanes of an access that others may wait for."""
         if not self._strong[access.at]:
             return
         shape = (self.blocks, *access.address.shape[1:])
         on = np.broadcast_to(True if access.active is None else access.active, shape)
-        address = np.broadcast_to(access.address, shape)
+        block, warp, lane = np.nonzero(on)
+        address = np.broadcast_to(access.address, shape)[block, warp, lane]
+        period, _ = self.clocks.now(block, warp)
+        lanes = np.stack([block, address, period], 1)
+        if len(lanes) > 1:
+            lanes = np.unique(lanes, axis=0)
         first = self._findings.first_block
-        told = set()
-        for block, warp, lane in np.argwhere(on).tolist():
-            period, _ = self.clocks.now(np.array([block]), np.array([warp]))
-            told.add(((block + first) & 0xFFFF, int(address[block, warp, lane]), int(period[0])))
-        yield from told
+        for one, where, when in lanes.tolist():
+            yield (one + first) & 0xFFFF, where, when
 
     # --- findings -----------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ class LocalMemory:
 
     def __init__(self, full: tuple[int, int, int], nbytes: int) -> None:
         self.full, self.nbytes = full, nbytes
-        self._row = -(-nbytes // 16) * 16
+        self._row = max(16, -(-nbytes // 16) * 16)
         threads = full[0] * full[1] * full[2]
         self._bytes = np.full((threads, self._row), POISON, np.uint8)
         self._by_width = {width: self._bytes.view(dtype) for width, dtype in BY_WIDTH.items()}

@@ -146,10 +146,9 @@ class Machine:
         self.findings.first_block = int(self.ids[0])
         self.polls = 0
         polling = self.program.polling
-        number = -1
         with np.errstate(all="ignore"):
             while self.ready:
-                number, lanes = self.schedule.take(self.ready, number in polling)
+                number, lanes = self.schedule.take(self.ready, polling)
                 self._run_block(number, lanes)
                 self.steps += 1
                 if number in polling:
@@ -339,15 +338,20 @@ class Machine:
         at = self.program.blocks[number].last - 1
         self._fault("trap", at, "the kernel executed a trap", *first)
 
-    def acquire(self, at: int, access: Access) -> None:
+    def acquire(self, access: Access) -> None:
         """A strong load or an atomic may learn what another block has told at this address."""
         if self.hazards is not None:
             self.hazards.acquire(access)
 
-    def release(self, at: int, access: Access) -> None:
+    def release(self, access: Access) -> None:
         """A strong store or an atomic tells others what lies before the last fence."""
         if self.hazards is not None:
             self.hazards.release(access)
+
+    def exchange(self, access: Access) -> None:
+        """An atomic of global memory learns and tells."""
+        if self.hazards is not None:
+            self.hazards.exchange(access)
 
     def sync_warps(self, mask: Mask) -> None:
         """__syncwarp orders what the lanes of a warp did."""

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.emulator.arrays import LANES, Array
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Findings
+from tilewright.emulator.global_shadow import MOST_BLOCKS, Knowledge
 from tilewright.emulator.hazards import ArrayShadows
 from tilewright.emulator.machine import Machine, Shape, Trace
 from tilewright.emulator.memory import GlobalMemory
@@ -55,7 +56,8 @@ def run(
     how = how or How()
     trace = Trace(memory, Findings(program.kernel.instructions))
     if how.checks:
-        trace.arrays = ArrayShadows(_watched(program, shape, memory))
+        knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS))
+        trace.arrays = ArrayShadows(knowledge, _watched(program, shape, memory))
     blocks = np.arange(shape.blocks, dtype=np.int64) if how.blocks is None else how.blocks
     size = max(1, CHUNK_LANES // (shape.warps * LANES))
     schedule = how.schedule()

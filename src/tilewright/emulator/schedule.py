@@ -12,34 +12,36 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array
 
-_PATIENCE = 256  # polls of lanes that others wait behind, before these get their turn
+_PATIENCE = 8  # polls of lanes that others wait behind, before these get their turn
 
 
 class Schedule(Protocol):
     """Takes from `ready` (basic block → lanes [B, W, 32]) what runs next."""
 
-    def take(self, ready: dict[int, Array], polls: bool) -> tuple[int, Array]: ...
+    def take(self, ready: dict[int, Array], polling: frozenset[int]) -> tuple[int, Array]: ...
 
 
 class Lockstep:
     """The lowest basic block first, with all lanes that are there.
 
-    Lanes that poll memory in a loop may wait for lanes behind the loop: when others have waited
-    for long, they have their turn.
+    Lanes that poll memory in a loop may wait for lanes behind the loop: these have their turn
+    once the others have polled a few times.
     """
 
     def __init__(self) -> None:
         self._polls = 0
+        self._loop = -1
 
-    def take(self, ready: dict[int, Array], polls: bool) -> tuple[int, Array]:
+    def take(self, ready: dict[int, Array], polling: frozenset[int]) -> tuple[int, Array]:
         number = min(ready)
         if len(ready) == 1:
             self._polls = 0
-        elif polls:
+        elif self._polls >= _PATIENCE:
+            behind = [other for other in ready if other > self._loop and other not in polling]
+            number = min(behind, default=number)
+        if number in polling:
             self._polls += 1
-            if self._polls >= _PATIENCE:
-                self._polls = 0
-                number = max(ready)
+            self._loop = number
         return number, ready.pop(number)
 
 
@@ -49,13 +51,13 @@ class Shuffled:
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)
 
-    def take(self, ready: dict[int, Array], polls: bool) -> tuple[int, Array]:
+    def take(self, ready: dict[int, Array], polling: frozenset[int]) -> tuple[int, Array]:
         numbers = sorted(ready)
         number = int(self._random.choice(numbers))
         lanes = ready[number]
         ahead = np.zeros(lanes.shape[:2], bool)
-        if not polls:
-            for lower in numbers[: numbers.index(number)]:
+        for lower in numbers[: numbers.index(number)]:
+            if lower not in polling:
                 ahead |= ready[lower].any(-1)
         may = lanes.any(-1) & ~ahead
         chosen = may & (self._random.random(may.shape) < self._random.choice((0.25, 0.5, 1.0)))

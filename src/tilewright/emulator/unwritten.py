@@ -38,6 +38,8 @@ def find_unwritten(
                 parts = size // element
                 missing = (cells[:, None] * parts + np.arange(parts)).reshape(-1)
                 missing = missing[missing < elements]
+        if allocation.allowed is not None:
+            missing = missing[allocation.allowed[missing] > 0]
         if not missing.size or not kernel.instructions:
             continue
         at = _last_store(table.written, len(kernel.instructions)) if table is not None else 0

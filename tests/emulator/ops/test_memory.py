@@ -292,8 +292,6 @@ def test_a_load_behind_the_parameters_is_found(execute: Execute) -> None:
         ("ld.global.u32 %r1, %d0;", "not an address"),
         ("ld.global.u32 %r1, [nowhere];", "nowhere is not declared"),
         ("ld.global.u32 %r1, [%d77777];", "%d77777 is not declared"),
-        ("ld.u32 %r1, [%d0];", "does not model"),
-        ("ld.local.u32 %r1, [%d0];", "does not model"),
         ("ld.global.u32.x %r1, [%d0];", "does not model"),
         ("st.global.pred [%d0], %p1;", "does not model"),
         ("st.shared.u32 [%r1];", "not understood"),

@@ -116,8 +116,7 @@ def _step(
                 old = machine.shared.change(access, values, element, change)
             elif space == "global":
                 access = global_access(machine, at, where, lanes, width)
-                machine.acquire(at, access)
-                machine.release(at, access)
+                machine.exchange(access)
                 old = machine.memory.change(access, values, element, change, machine.full)
             else:
                 raise ValueError("an atomic of local memory")

@@ -93,7 +93,7 @@ def ld_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     def step(machine: Machine, mask: Mask) -> None:
         where = load.address(machine.regs)
         access = global_access(machine, load.at, where, mask, load.width)
-        machine.acquire(load.at, access)
+        machine.acquire(access)
         load.deliver(machine, machine.memory.load(access), mask)
 
     return step
@@ -106,7 +106,7 @@ def st_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     def step(machine: Machine, mask: Mask) -> None:
         where = store.address(machine.regs)
         access = global_access(machine, store.at, where, mask, store.width)
-        machine.release(store.at, access)
+        machine.release(access)
         machine.memory.store(access, store.collect(machine))
 
     return step
@@ -137,7 +137,7 @@ def ld_generic(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
                 values = local_load(machine, load.at, where, lanes, load.width)
             else:
                 access = global_access(machine, load.at, where, lanes, load.width)
-                machine.acquire(load.at, access)
+                machine.acquire(access)
                 values = machine.memory.load(access)
             load.deliver(machine, values, lanes)
 
@@ -159,7 +159,7 @@ def st_generic(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
                 local_store(machine, store.at, where, lanes, store.width, values)
             else:
                 access = global_access(machine, store.at, where, lanes, store.width)
-                machine.release(store.at, access)
+                machine.release(access)
                 machine.memory.store(access, values)
 
     return step
