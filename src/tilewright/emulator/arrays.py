@@ -58,3 +58,16 @@ def join(parts: list[Array], width: int) -> Array:
         return parts[0].view(BY_WIDTH[width])
     stacked = np.stack(np.broadcast_arrays(*parts), axis=-1)
     return stacked.view(BY_WIDTH[width])[..., 0]
+
+
+def differ(one: Array, other: Array) -> Array:
+    """Where two arrays of one type differ in their bits: NaN is like itself."""
+    if one.dtype.itemsize == 16:
+        halves = [
+            np.ascontiguousarray(a).view(np.uint64).reshape(*a.shape, 2) for a in (one, other)
+        ]
+        unlike: Array = (halves[0] != halves[1]).any(-1)
+        return unlike
+    bits = f"u{one.dtype.itemsize}"
+    unlike = np.ascontiguousarray(one).view(bits) != np.ascontiguousarray(other).view(bits)
+    return unlike

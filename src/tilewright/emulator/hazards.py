@@ -18,9 +18,10 @@ from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
 
 if TYPE_CHECKING:
+    from tilewright.emulator.access import Access
     from tilewright.emulator.findings import Findings
     from tilewright.emulator.ir import Instruction
-    from tilewright.emulator.memory import Access, Allocation
+    from tilewright.emulator.memory import Allocation
 
 _WIDEST_CELL = 4
 

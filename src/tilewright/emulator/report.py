@@ -12,7 +12,7 @@ from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
-from tilewright.emulator.machine import Trace
+from tilewright.emulator.trace import Trace
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
