@@ -62,12 +62,9 @@ def join(parts: list[Array], width: int) -> Array:
 
 def differ(one: Array, other: Array) -> Array:
     """Where two arrays of one type differ in their bits: NaN is like itself."""
-    if one.dtype.itemsize == 16:
-        halves = [
-            np.ascontiguousarray(a).view(np.uint64).reshape(*a.shape, 2) for a in (one, other)
-        ]
-        unlike: Array = (halves[0] != halves[1]).any(-1)
-        return unlike
-    bits = f"u{one.dtype.itemsize}"
-    unlike = np.ascontiguousarray(one).view(bits) != np.ascontiguousarray(other).view(bits)
-    return unlike
+    first, second = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    if first.dtype.itemsize == 16:
+        pairs = [part.view(np.uint64).reshape(*one.shape, 2) for part in (first, second)]
+        return np.asarray((pairs[0] != pairs[1]).any(-1))
+    bits = f"u{first.dtype.itemsize}"
+    return np.asarray(first.view(bits) != second.view(bits))

@@ -111,7 +111,8 @@ class Hazards:
 
     def copy_lands(self, access: Access) -> None:
         """The copying lane has waited for it: now it is its write."""
-        self._flying[self._cells(access).index] = False
+        cells = self._cells(access)
+        self._flying[cells.index] = False
 
     def overlap(self, access: Access, lost: Array, array: str | None = None) -> None:
         """Lanes [b, W, L] whose store another lane of the same step undid."""
