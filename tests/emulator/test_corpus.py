@@ -177,3 +177,160 @@ def test_top_k_of_a_warp() -> None:
     args = [unset(7, 5), np.zeros((7, 5), "i4"), x, 7, 83]
     expect = {0: np.take_along_axis(x, where, 1), 1: where}
     clean("rearrange.cu", "top_k<5>", (2,), (128,), args, expect)
+
+
+# --- Rows -------------------------------------------------------------------------------
+
+
+def softmax(x: Floats) -> Floats:
+    e: Floats = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def test_softmax() -> None:
+    x = normal(3, 203) * 4
+    clean("rows.cu", "softmax_rows", (3,), (96,), [unset(3, 203), x, 203], {0: softmax(x)})
+
+
+def test_softmax_in_one_pass() -> None:
+    x = normal(7, 75) * 4
+    args = [unset(7, 75), x, 7, 75]
+    clean("rows.cu", "softmax_online", (2,), (32, 4), args, {0: softmax(x)})
+
+
+def test_layer_norm_in_half() -> None:
+    x, gamma, beta = normal(3, 130, dtype="f2"), normal(130, dtype="f2"), normal(130, dtype="f2")
+    wide = x.astype("f8")
+    spread = np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    want = (wide - wide.mean(1, keepdims=True)) / spread * gamma + beta
+    args = [unset(3, 130, dtype="f2"), x, gamma, beta, 65, 1e-5]
+    clean("rows.cu", "layer_norm", (3,), (64,), args, {0: want}, 4e-3, 4e-3)
+
+
+@pytest.mark.parametrize("name", ["__half", "__nv_bfloat16"])
+def test_rms_norm(name: str) -> None:
+    dtype = "f2" if name == "__half" else pytest.importorskip("ml_dtypes").bfloat16
+    x, weight = normal(5, 77).astype(dtype), normal(77)
+    wide = x.astype("f8")
+    want = wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-6) * weight
+    args = [unset(5, 77, dtype=dtype), x, weight, 77]
+    clean("rows.cu", f"rms_norm<{name}>", (5,), (64,), args, {0: want}, 1e-2, 1e-2)
+
+
+def test_matrix_times_vector() -> None:
+    a, x = normal(11, 101), normal(101)
+    clean("rows.cu", "gemv", (3,), (128,), [unset(11), a, x, 11, 101], {0: a @ x}, atol=1e-4)
+
+
+def test_sparse_matrix_times_vector() -> None:
+    full = normal(75, 53, dtype="f8") * (rng().random((75, 53)) < 0.1)
+    column, value = np.nonzero(full)[1].astype("i4"), full[full != 0]
+    start = np.concatenate([[0], np.count_nonzero(full, 1).cumsum()]).astype("i4")
+    x = normal(53, dtype="f8")
+    args = [unset(75, dtype="f8"), value, column, start, x, 75]
+    clean("rows.cu", "spmv", (2,), (32,), args, {0: full @ x}, 1e-12, 1e-12)
+
+
+# --- Elements ---------------------------------------------------------------------------
+
+
+def test_gelu_in_half() -> None:
+    x = normal(302, dtype="f2") * np.float16(2)
+    wide = x.astype("f8")
+    want = wide * 0.5 * (1 + np.tanh(0.7978845608 * (wide + 0.044715 * wide**3)))
+    args = [unset(302, dtype="f2"), x, 151]
+    clean("elementwise.cu", "gelu_half2", (2,), (96,), args, {0: want}, 1e-3, 1e-3)
+
+
+def test_silu_in_bfloat16() -> None:
+    dtype = pytest.importorskip("ml_dtypes").bfloat16
+    x = normal(808).astype(dtype)
+    wide = x.astype("f8")
+    args = [unset(808, dtype=dtype), x, 101]
+    clean(
+        "elementwise.cu", "silu_bf16", (1,), (64,), args, {0: wide / (1 + np.exp(-wide))}, 8e-3, 1e-3
+    )
+
+
+def test_axpy_in_half() -> None:
+    x, y = normal(131, dtype="f2"), normal(131, dtype="f2")[::-1].copy()
+    want = 0.75 * x.astype("f8") + y.astype("f8")
+    args = [y, x, np.float16(0.75), 131]
+    clean("elementwise.cu", "axpy_half", (3,), (32,), args, {0: want}, 1e-3, 1e-3)
+
+
+def test_philox() -> None:
+    c = [np.full(75, 0, object) for _ in range(4)]
+    c[0] = np.array([2**32 - 40 + i & 0xFFFFFFFF for i in range(75)], object)
+    c[1] = np.array([2**32 - 40 + i >> 32 for i in range(75)], object)
+    k, low = [12345, 67890], 0xFFFFFFFF
+    for _ in range(10):
+        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [q // 2**32 ^ c[1] ^ k[0], q & low, p // 2**32 ^ c[3] ^ k[1], p & low]
+        k = [k[0] + 0x9E3779B9 & low, k[1] + 0xBB67AE85 & low]
+    key = np.array([12345, 67890], "u4").tobytes()
+    args = [np.zeros((75, 4), "u4"), key, 2**32 - 40, 75]
+    want = np.stack(c, 1).astype("u4")
+    clean("elementwise.cu", "philox", (3,), (32,), args, {0: want})
+
+
+def test_mandelbrot() -> None:
+    pitch = np.float32(0.125)
+    cx = (np.float32(-2) + np.arange(19, dtype="f4") * pitch)[None, :]
+    cy = (np.float32(-1) + np.arange(13, dtype="f4") * pitch)[:, None]
+    x, y, want = np.zeros((13, 19), "f4"), np.zeros((13, 19), "f4"), np.zeros((13, 19), "i4")
+    for _ in range(40):
+        inside = x * x + y * y <= 4
+        want += inside
+        moved = x * x - y * y + cx, 2 * x * y + cy
+        x, y = np.where(inside, moved[0], x), np.where(inside, moved[1], y)
+    args = [np.zeros((13, 19), "i4"), 19, 13, np.array([-2, -1], "f4").tobytes(), 0.125]
+    clean("elementwise.cu", "mandelbrot<40>", (2, 2), (16, 8), args, {0: want})
+
+
+def test_decision_tree() -> None:
+    node = np.dtype([("split", "f4"), ("feature", "i4"), ("left", "i4"), ("right", "i4")])
+    tree = np.array(
+        [(0, 1, 1, 2), (0.5, 3, 3, 4), (7, 0, -1, -1), (-0.5, 0, 5, 6)]
+        + [(8, 0, -1, -1), (9, 0, -1, -1), (10, 0, -1, -1)],
+        node,
+    )
+    x = normal(75, 4)
+    deep = np.where(x[:, 0] <= -0.5, 9, 10)
+    left = np.where(x[:, 3] <= 0.5, deep, 8)
+    value = np.where(x[:, 1] <= 0, left, 7)
+    last = np.where(x[:, 1] <= 0, np.where(x[:, 3] <= 0.5, 3, 1), 0)
+    args = [unset(75), np.zeros(75, "i4"), tree.view("u4"), x, 75]
+    clean("elementwise.cu", "decide", (2,), (64,), args, {0: value, 1: last})
+
+
+def test_assertions_that_hold_and_printf() -> None:
+    x = rng().integers(1, 2**30, 75, "i4")
+    reverse = np.array([int(f"{v:032b}"[::-1], 2) for v in x.tolist()])
+    want = [32 - int(v).bit_length() + r % 7 + v // 3 for v, r in zip(x, reverse, strict=True)]
+    clean("elementwise.cu", "checked", (3,), (32,), [np.zeros(75, "i4"), x, 75], {0: want})
+
+
+def test_spin_lock() -> None:
+    x = normal(75, dtype="f8")
+    args = [unset(1, dtype="f8"), np.zeros(1, "i4"), x, 75]
+    clean("elementwise.cu", "locked_sum", (5,), (64,), args, {0: x.sum(), 1: 5})
+
+
+# --- Neighbours -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("radius", [3, 7])
+def test_stencil(radius: int) -> None:
+    x = normal(201)
+    want = np.convolve(x, np.ones(2 * radius + 1), "same")
+    how = {"shared_bytes": (64 + 2 * radius) * 4, "defines": {"RADIUS": radius}}
+    clean("stencil.cu", "stencil_1d", (4,), (64,), [unset(201), x, 201], {0: want}, **how)
+
+
+def test_convolution() -> None:
+    x = normal(19, 37)
+    weights = [[1, 0, -1, 2, 0.5], [3, 0.25, 0, 1, 1], [-2, 1, 4, 0, 1.5]]
+    wide = np.pad(x, ((1, 1), (2, 2)))
+    want = sum(weights[j][i] * wide[j : j + 19, i : i + 37] for j in range(3) for i in range(5))
+    clean("stencil.cu", "convolve_2d", (3, 3), (16, 8), [unset(19, 37), x, 19, 37], {0: want})
