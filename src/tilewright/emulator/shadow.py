@@ -104,7 +104,8 @@ class Table:
         if not same.any():
             return new
         other_warp = same & ((old ^ new) & (63 << 6) != 0)
-        other_lane = same & ((old ^ new) & 63 != 0)
+        same_turn = (old >> 28 & _MOST_TURNS) == (new >> 28 & _MOST_TURNS)  # else ordered by a sync
+        other_lane = same & same_turn & ((old ^ new) & 63 != 0)
         return new | np.where(other_warp, 63 << 6 | 63, np.where(other_lane, 63, 0))
 
     def _merge(self, index: Array, record: Array) -> None:
