@@ -58,19 +58,21 @@ def mutants() -> Iterator[Mutant]:
             yield Mutant(rung, number)
 
 
-def executed(rung: Rung, text: str, how: How | None = None) -> tuple[Report, bool]:
+def executed(
+    rung: Rung, text: str, how: How | None = None, problem: Problem = PROBLEM
+) -> tuple[Report, bool]:
     """The report, and whether the result is right."""
     artifact = build(Source(rung.file, text, rung.defines(BF16)), "sm_80")
     module = parse(artifact.ptx)
     program = compile_kernel(module, module.kernels[KERNEL])
-    m, n, k = PROBLEM.m, PROBLEM.n, PROBLEM.k
+    m, n, k = problem.m, problem.n, problem.k
     a, b = random_operands(m, n, k, BF16, seed=3)
     c = np.full((m, n), np.nan, np.float32).astype(BF16.numpy())
     memory = GlobalMemory()
     pointers = [memory.allocate(array, name) for array, name in ((a, "A"), (b, "B"))]
     pointers.append(memory.allocate(c, "C", unset=True))
     params = pack(program.kernel, (gemm_args(*pointers, m, n, k),))
-    shape = Shape(rung.grid(PROBLEM), (rung.threads, 1, 1), rung.shared_bytes(BF16), params)
+    shape = Shape(rung.grid(problem), (rung.threads, 1, 1), rung.shared_bytes(BF16), params)
     report = run(program, shape, memory, how=how)
     return report, judge(c, oracle(a, b, BF16)).correct
 
@@ -90,3 +92,24 @@ def test_the_rungs_are_clean_in_any_order_of_warps(compiler: str, rung: Rung) ->
     for seed in range(20):
         report, right = executed(rung, rung.text, How(seed=seed))
         assert (report.findings, right) == ([], True), f"seed {seed}"
+
+
+ARTICLE = (
+    "const int id = blockIdx.x, grid_y = g.M / BM;\n"
+    "  const tile::Tile at = {id / 8 % grid_y, id % 8 + id / (8 * grid_y) * 8};"
+)
+
+
+def test_the_article_s_grid_swizzle_leaves_the_grid(compiler: str) -> None:
+    """With fewer than 8 blocks in a row its column runs past the end, and half of C is left."""
+    rung = RUNGS["hgemm_naive"]
+    raster = "const tile::Tile at = tile::raster<8>(blockIdx.x, g.M / BM, g.N / BN);"
+    assert raster in rung.text
+    square = Problem(256, 256, 256, BF16)
+    text = rung.text.replace(raster, ARTICLE)
+    report, right = executed(rung, text, problem=square)
+    assert not right
+    found = {finding.kind: finding for finding in report.findings}
+    assert found["out-of-bounds"].array == "B"
+    assert "load();" in text.splitlines()[found["out-of-bounds"].line - 1]
+    assert "32768 of 65536 elements of C are never written" in found["unwritten"].message
