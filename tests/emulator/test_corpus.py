@@ -75,9 +75,7 @@ def test_sum_in_a_tree(threads: int) -> None:
 
 def test_sum_by_shuffles_and_atomics() -> None:
     x = normal(2020)
-    clean(
-        "reduce.cu", "sum_shuffle", (3,), (96,), [np.zeros(1, "f4"), x, 505], {0: x.sum()}, 1e-4
-    )
+    clean("reduce.cu", "sum_shuffle", (3,), (96,), [np.zeros(1, "f4"), x, 505], {0: x.sum()}, 1e-4)
 
 
 def test_sum_with_volatile_shared_memory() -> None:
@@ -130,7 +128,9 @@ def test_scan_of_blocks_in_a_chain() -> None:
 # --- Rearranging ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [("float", "f4"), ("double", "f8"), ("unsigned short", "u2")])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("float", "f4"), ("double", "f8"), ("unsigned short", "u2")]
+)
 def test_transpose(kind: str, dtype: str) -> None:
     x = rng().integers(0, 999, (45, 71)).astype(dtype)
     out = np.zeros((71, 45), dtype) if dtype == "u2" else unset(71, 45, dtype=dtype)
@@ -248,7 +248,14 @@ def test_silu_in_bfloat16() -> None:
     wide = x.astype("f8")
     args = [unset(808, dtype=dtype), x, 101]
     clean(
-        "elementwise.cu", "silu_bf16", (1,), (64,), args, {0: wide / (1 + np.exp(-wide))}, 8e-3, 1e-3
+        "elementwise.cu",
+        "silu_bf16",
+        (1,),
+        (64,),
+        args,
+        {0: wide / (1 + np.exp(-wide))},
+        8e-3,
+        1e-3,
     )
 
 
@@ -442,7 +449,9 @@ def test_producer_and_consumer(steps: int, defines: dict[str, object]) -> None:
 
 def test_vector_add_of_triton() -> None:
     x, y = normal(1300), normal(1300)[::-1].copy()
-    clean("vector_add_triton.ptx", "add_kernel", (3,), (128,), [x, y, unset(1300), 1300], {2: x + y})
+    clean(
+        "vector_add_triton.ptx", "add_kernel", (3,), (128,), [x, y, unset(1300), 1300], {2: x + y}
+    )
 
 
 def test_softmax_of_triton() -> None:
