@@ -32,7 +32,7 @@ def unset(*shape: int, dtype: Any = "f4") -> Floats:
 
 def clean(
     file: str,
-    kernel: str,
+    kernel: str | None,
     grid: Sequence[int],
     block: Sequence[int],
     args: Sequence[Any],
@@ -334,3 +334,119 @@ def test_convolution() -> None:
     wide = np.pad(x, ((1, 1), (2, 2)))
     want = sum(weights[j][i] * wide[j : j + 19, i : i + 37] for j in range(3) for i in range(5))
     clean("stencil.cu", "convolve_2d", (3, 3), (16, 8), [unset(19, 37), x, 19, 37], {0: want})
+
+
+# --- Matrix products --------------------------------------------------------------------
+
+
+def test_sgemm_in_register_tiles() -> None:
+    a, b = normal(45, 24), normal(24, 68)
+    args = [unset(45, 68), a, b, 45, 68, 24]
+    clean("matmul.cu", "sgemm_tiled", (3, 2), (64,), args, {0: a @ b}, 1e-4, 1e-4)
+
+
+def test_wmma_through_shared_memory() -> None:
+    a, b = normal(45, 37, dtype="f2"), normal(37, 19, dtype="f2")
+    args = [unset(45, 19), a, b, 45, 19, 37]
+    want = a.astype("f8") @ b.astype("f8")
+    clean("matmul.cu", "wmma_staged", (2, 2), (64,), args, {0: want}, 1e-3, 1e-3)
+
+
+@pytest.mark.parametrize("size", [5, 7])
+def test_batched_products(size: int) -> None:
+    a, b = normal(11, size, size), normal(11, size, size)[::-1].copy()
+    args = [unset(11, size, size), a, b, 11]
+    clean("matmul.cu", f"batched<{size}>", (3,), (32, 4), args, {0: a @ b}, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize(
+    "defines",
+    [
+        {},
+        pytest.param(
+            {"SPACE_FIRST": 1},
+            marks=pytest.mark.xfail(reason="ld.global.acquire.gpu is not modelled", strict=True),
+        ),
+    ],
+)
+def test_split_k_by_turns(defines: dict[str, object]) -> None:
+    a, b = normal(7, 53), normal(53, 37)
+    args = [unset(7, 37), a, b, 7, 37, 53, np.zeros(2, "i4")]
+    expect = {0: a @ b, 6: [0, 0]}
+    clean("matmul.cu", "split_k", (2, 1, 4), (32, 8), args, expect, 1e-4, defines=defines)
+
+
+def test_asynchronous_copies_into_two_buffers() -> None:
+    x = normal(37, 100)
+    args = [unset(100), x, 37, 100]
+    clean("matmul.cu", "column_sums", (2,), (128,), args, {0: x.sum(0)}, 1e-4, 1e-4)
+
+
+def test_ldmatrix_and_mma() -> None:
+    a, bt = normal(16, 48, dtype="f2"), normal(24, 48, dtype="f2")
+    want = a.astype("f8") @ bt.astype("f8").T
+    args = [unset(16, 24), a, bt, 24, 48]
+    clean("matmul.cu", "mma_half", (3,), (32,), args, {0: want}, 1e-3, 1e-3)
+
+
+def test_mma_of_bytes() -> None:
+    a, bt = rng().integers(-128, 128, (16, 96), "i1"), rng().integers(-128, 128, (24, 96), "i1")
+    args = [np.zeros((16, 24), "i4"), a, bt, 24, 96]
+    want = a.astype("i4") @ bt.astype("i4").T
+    clean("matmul.cu", "mma_int8", (3,), (32,), args, {0: want})
+
+
+def test_dot_products_of_bytes() -> None:
+    a, b = rng().integers(-128, 128, (5, 172), "i1"), rng().integers(-128, 128, 172, "i1")
+    want = a.astype("i4") @ b.astype("i4")
+    clean("matmul.cu", "dp4a_rows", (5,), (32,), [np.zeros(5, "i4"), a, b, 43], {0: want})
+
+
+# --- Groups and barriers ----------------------------------------------------------------
+
+
+def test_tiled_groups() -> None:
+    x = normal(333)
+    want = [x[at : at + 128].sum() for at in (0, 128, 256)]
+    clean("cooperative.cu", "tiled_groups", (3,), (128,), [unset(3), x, 333], {0: want}, 1e-4)
+
+
+def test_coalesced_group() -> None:
+    x = rng().integers(0, 99, 155, "i4")
+    want = (x % 3 == 0).sum()
+    clean("cooperative.cu", "coalesced", (3,), (64,), [np.zeros(1, "i4"), x, 155], {0: want})
+
+
+@pytest.mark.parametrize(
+    ("steps", "defines"),
+    [
+        (1, {"CONSTANT_IDS": 1}),
+        (2, {"CONSTANT_IDS": 1}),
+        (5, {"CONSTANT_IDS": 1}),
+        pytest.param(
+            5,
+            {},
+            marks=pytest.mark.xfail(reason="barriers numbered by a register", strict=True),
+        ),
+    ],
+)
+def test_producer_and_consumer(steps: int, defines: dict[str, object]) -> None:
+    x = normal(steps, 32)
+    want = 2 * x.sum(0)[np.arange(32) ^ 5]
+    args, expect = [unset(32), x, steps], {0: want}
+    clean("cooperative.cu", "producer_consumer", (1,), (64,), args, expect, defines=defines)
+
+
+# --- PTX as Triton writes it ------------------------------------------------------------
+
+
+def test_vector_add_of_triton() -> None:
+    x, y = normal(1300), normal(1300)[::-1].copy()
+    clean("vector_add_triton.ptx", "add_kernel", (3,), (128,), [x, y, unset(1300), 1300], {2: x + y})
+
+
+def test_softmax_of_triton() -> None:
+    x = normal(3, 101)
+    args = [unset(3, 101), x, 101, 101, 101]
+    expect = {0: softmax(x)}
+    clean("softmax_triton.ptx", None, (3,), (128,), args, expect, shared_bytes=16)
