@@ -27,19 +27,37 @@ extern "C" __global__ void coalesced(int* count, const int* in, int n) {
   }
 }
 
-#ifdef CONSTANT_IDS
-#define BARRIER(what, id) asm volatile("{ bar." what " " #id ", 64; }" ::: "memory")
-__device__ void arrive(int id) {
-  switch (id) { case 1: BARRIER("arrive", 1); break; case 2: BARRIER("arrive", 2); break;
-                case 3: BARRIER("arrive", 3); break; default: BARRIER("arrive", 4); }
+// Two teams of two warps, each with a barrier of its own.
+template <int Team>
+__device__ float other_half(float* mine, float v, int t) {
+  mine[t] = v;
+  asm volatile("bar.sync %0, %1;" ::"n"(Team + 1), "n"(64) : "memory");
+  return mine[t ^ 32];
 }
-__device__ void wait(int id) {
-  switch (id) { case 1: BARRIER("sync", 1); break; case 2: BARRIER("sync", 2); break;
-                case 3: BARRIER("sync", 3); break; default: BARRIER("sync", 4); }
+
+extern "C" __global__ void teams(float* out, const float* in) {
+  __shared__ float s[2][64];
+  int t = threadIdx.x % 64, team = threadIdx.x / 64;
+  float v = in[threadIdx.x], w;
+  if (team == 0) {
+    w = other_half<0>(s[0], v, t);
+  } else {
+    w = other_half<1>(s[1], v * 3.f, t);
+  }
+  out[threadIdx.x] = v - w;
 }
-#else
+
+#ifdef REGISTERS  // the number in a register
 __device__ void arrive(int id) { asm volatile("bar.arrive %0, 64;" ::"r"(id) : "memory"); }
 __device__ void wait(int id) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(64) : "memory"); }
+#else
+template <int Id>
+__device__ void arrive_at() { asm volatile("bar.arrive %0, 64;" ::"n"(Id) : "memory"); }
+template <int Id>
+__device__ void wait_at() { asm volatile("bar.sync %0, 64;" ::"n"(Id) : "memory"); }
+#define CHOOSE(f, id) id == 1 ? f<1>() : id == 2 ? f<2>() : id == 3 ? f<3>() : f<4>()
+__device__ void arrive(int id) { CHOOSE(arrive_at, id); }
+__device__ void wait(int id) { CHOOSE(wait_at, id); }
 #endif
 
 // Warp 0 produces, warp 1 consumes; two slots, each with a barrier for full and one for empty.
