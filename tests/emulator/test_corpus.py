@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.errors import UnsupportedError
 
 CORPUS = Path(__file__).parent / "corpus"
 SEEDS = (None, 1, 2, 3, 4, 5)  # None is lockstep
@@ -44,7 +45,7 @@ def clean(
     """Runs in lockstep and under random schedules; `expect` holds arguments by position."""
     for seed in SEEDS:
         given = [each.copy() if isinstance(each, np.ndarray) else each for each in args]
-        order = {} if seed is None else {"schedule": "random", "seed": seed}
+        order: dict[str, Any] = {} if seed is None else {"schedule": "random", "seed": seed}
         report = tilewright.emulate(CORPUS / file, kernel, grid, block, given, **order, **how)
         assert [(it.kind, it.line, it.message) for it in report.findings] == [], f"seed {seed}"
         assert report.completed
@@ -75,9 +76,7 @@ def test_sum_in_a_tree(threads: int) -> None:
 
 def test_sum_by_shuffles_and_atomics() -> None:
     x = normal(2020)
-    clean(
-        "reduce.cu", "sum_shuffle", (3,), (96,), [np.zeros(1, "f4"), x, 505], {0: x.sum()}, 1e-4
-    )
+    clean("reduce.cu", "sum_shuffle", (3,), (96,), [np.zeros(1, "f4"), x, 505], {0: x.sum()}, 1e-4)
 
 
 def test_sum_with_volatile_shared_memory() -> None:
@@ -130,7 +129,9 @@ def test_scan_of_blocks_in_a_chain() -> None:
 # --- Rearranging ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [("float", "f4"), ("double", "f8"), ("unsigned short", "u2")])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("float", "f4"), ("double", "f8"), ("unsigned short", "u2")]
+)
 def test_transpose(kind: str, dtype: str) -> None:
     x = rng().integers(0, 999, (45, 71)).astype(dtype)
     out = np.zeros((71, 45), dtype) if dtype == "u2" else unset(71, 45, dtype=dtype)
@@ -184,7 +185,8 @@ def test_top_k_of_a_warp() -> None:
 
 def softmax(x: Floats) -> Floats:
     e: Floats = np.exp(x - x.max(1, keepdims=True))
-    return e / e.sum(1, keepdims=True)
+    result: Floats = e / e.sum(1, keepdims=True)
+    return result
 
 
 def test_softmax() -> None:
@@ -248,7 +250,14 @@ def test_silu_in_bfloat16() -> None:
     wide = x.astype("f8")
     args = [unset(808, dtype=dtype), x, 101]
     clean(
-        "elementwise.cu", "silu_bf16", (1,), (64,), args, {0: wide / (1 + np.exp(-wide))}, 8e-3, 1e-3
+        "elementwise.cu",
+        "silu_bf16",
+        (1,),
+        (64,),
+        args,
+        {0: wide / (1 + np.exp(-wide))},
+        8e-3,
+        1e-3,
     )
 
 
@@ -291,8 +300,13 @@ def test_mandelbrot() -> None:
 def test_decision_tree() -> None:
     node = np.dtype([("split", "f4"), ("feature", "i4"), ("left", "i4"), ("right", "i4")])
     tree = np.array(
-        [(0, 1, 1, 2), (0.5, 3, 3, 4), (7, 0, -1, -1), (-0.5, 0, 5, 6)]
-        + [(8, 0, -1, -1), (9, 0, -1, -1), (10, 0, -1, -1)],
+        [
+            (0, 1, 1, 2),
+            (0.5, 3, 3, 4),
+            (7, 0, -1, -1),
+            (-0.5, 0, 5, 6),
+            *((value, 0, -1, -1) for value in (8, 9, 10)),
+        ],
         node,
     )
     x = normal(75, 4)
@@ -324,7 +338,7 @@ def test_spin_lock() -> None:
 def test_stencil(radius: int) -> None:
     x = normal(201)
     want = np.convolve(x, np.ones(2 * radius + 1), "same")
-    how = {"shared_bytes": (64 + 2 * radius) * 4, "defines": {"RADIUS": radius}}
+    how: dict[str, Any] = {"shared_bytes": (64 + 2 * radius) * 4, "defines": {"RADIUS": radius}}
     clean("stencil.cu", "stencil_1d", (4,), (64,), [unset(201), x, 201], {0: want}, **how)
 
 
@@ -365,7 +379,9 @@ def test_batched_products(size: int) -> None:
         {},
         pytest.param(
             {"SPACE_FIRST": 1},
-            marks=pytest.mark.xfail(reason="ld.global.acquire.gpu is not modelled", strict=True),
+            marks=pytest.mark.xfail(
+                reason="ld.global.acquire.gpu is not modelled", raises=UnsupportedError, strict=True
+            ),
         ),
     ],
 )
@@ -424,7 +440,11 @@ def test_teams_with_barriers_of_their_own() -> None:
     clean("cooperative.cu", "teams", (1,), (128,), [unset(128), x], {0: want})
 
 
-@pytest.mark.xfail(reason="no bar.arrive yet, nor barriers numbered by registers", strict=True)
+@pytest.mark.xfail(
+    reason="no bar.arrive yet, nor barriers numbered by registers",
+    raises=UnsupportedError,
+    strict=True,
+)
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("defines", [{}, {"REGISTERS": 1}])
 def test_producer_and_consumer(steps: int, defines: dict[str, object]) -> None:
@@ -439,7 +459,9 @@ def test_producer_and_consumer(steps: int, defines: dict[str, object]) -> None:
 
 def test_vector_add_of_triton() -> None:
     x, y = normal(1300), normal(1300)[::-1].copy()
-    clean("vector_add_triton.ptx", "add_kernel", (3,), (128,), [x, y, unset(1300), 1300], {2: x + y})
+    clean(
+        "vector_add_triton.ptx", "add_kernel", (3,), (128,), [x, y, unset(1300), 1300], {2: x + y}
+    )
 
 
 def test_softmax_of_triton() -> None:
