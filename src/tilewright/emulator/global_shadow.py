@@ -71,6 +71,9 @@ class ArrayTable:
         old = self.read[cells.index]
         others = (old != NOBODY) & ((old ^ record) >> 43 == 0) & ((old ^ record) & 0xFC0 != 0)
         others |= (old != NOBODY) & ((old ^ record) >> 27 & _BLOCKS != 0)
+        late = np.zeros(len(old), bool)
+        late[self._unordered(old, record, cells, False, clocks)] = True
+        others &= late
         self.read[cells.index] = record
         several = others | (self.read[cells.index] & ~_STRONG != record & ~_STRONG)
         if several.any():  # more than one thread of the grid reads this cell
@@ -87,6 +90,8 @@ class ArrayTable:
             found = self._unordered(self.read[cells.index], record, cells, strong, clocks)
             conflict = _conflict(found, self.read, cells, wrote=False)
         self.written[cells.index] = record
+        if not strong:  # what read before is ordered before this, or was reported
+            self.read[cells.index] = NOBODY
         return conflict
 
     def _unordered(
