@@ -41,7 +41,10 @@ def test_words_of_other_warps_need_a_barrier(execute: Execute) -> None:
 
 
 def test_a_write_needs_a_barrier_behind_the_reads(execute: Execute) -> None:
-    start = "st.shared.u32 [%r50], %r99;\nbar.sync 0;\nsetp.lt.u32 %p1, %r99, 32;\n@%p1 ld.shared.u32 %r1, [%r52];\n"
+    start = (
+        "st.shared.u32 [%r50], %r99;\nbar.sync 0;\n"
+        "setp.lt.u32 %p1, %r99, 32;\n@%p1 ld.shared.u32 %r1, [%r52];\n"
+    )
     write = "@!%p1 st.shared.u32 [%r50], 0;"
     assert kinds(shared(execute, f"{start}{write}")) == ["race"]
     assert kinds(shared(execute, f"{start}bar.sync 0;\n{write}")) == []
@@ -124,7 +127,10 @@ def test_outputs(execute: Execute) -> None:
 
 
 def test_blocks_that_write_one_place_race(execute: Execute) -> None:
-    add = "ld.global.f32 %f1, [%d0]; mov.f32 %f2, 0f3F800000; add.f32 %f1, %f1, %f2; st.global.f32 [%d0], %f1;"
+    add = (
+        "ld.global.f32 %f1, [%d0]; mov.f32 %f2, 0f3F800000; "
+        "add.f32 %f1, %f1, %f2; st.global.f32 [%d0], %f1;"
+    )
     report = execute(add, np.zeros(1, np.float32), grid=(3,), block=(1,), checks=True)
     assert set(kinds(report)) == {"race"}
     assert any("of block" in finding.message for finding in report.findings)
@@ -142,7 +148,10 @@ def test_lanes_that_store_over_each_other(execute: Execute) -> None:
 
 
 def test_cp_async_is_read_before_its_wait(execute: Execute) -> None:
-    copy = "add.u64 %d1, %d0, %d99; cp.async.ca.shared.global [%r50], [%d1], 4; cp.async.commit_group;\n"
+    copy = (
+        "add.u64 %d1, %d0, %d99; cp.async.ca.shared.global [%r50], [%d1], 4; "
+        "cp.async.commit_group;\n"
+    )
     read = "ld.shared.u32 %r1, [%r50];"
     data = np.zeros(64, np.uint32)
 
@@ -156,7 +165,10 @@ def test_cp_async_is_read_before_its_wait(execute: Execute) -> None:
 
 
 def test_a_shuffle_from_a_lane_that_is_elsewhere(execute: Execute) -> None:
-    body = "setp.lt.u32 %p1, %r99, 16; @!%p1 bra OUT; shfl.sync.down.b32 %r1, %r99, {by}, 31, 0xffff;\nOUT: ret;"
+    body = (
+        "setp.lt.u32 %p1, %r99, 16; @!%p1 bra OUT; "
+        "shfl.sync.down.b32 %r1, %r99, {by}, 31, 0xffff;\nOUT: ret;"
+    )
     assert kinds(execute(body.replace("{by}", "1"), checks=True)) == ["inactive-lane"]
     inside = body.replace(
         "shfl.sync.down.b32 %r1, %r99, {by}, 31", "shfl.sync.bfly.b32 %r1, %r99, 8, 31"
@@ -186,7 +198,8 @@ def test_an_endless_loop_ends(execute: Execute) -> None:
 def test_blocks_wait_for_blocks_that_start_later(execute: Execute) -> None:
     """Block b waits until b + 1 has had its turn; all do not run at once."""
     body = (
-        "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; sub.u32 %r3, %r2, %r1; sub.u32 %r3, %r3, 1;\n"
+        "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; "
+        "sub.u32 %r3, %r2, %r1; sub.u32 %r3, %r3, 1;\n"
         "L: ld.volatile.global.u32 %r4, [%d0]; setp.ne.u32 %p1, %r4, %r3; @%p1 bra L;\n"
         "add.u32 %r4, %r4, 1; membar.gl; st.volatile.global.u32 [%d0], %r4;"
     )
@@ -196,7 +209,8 @@ def test_blocks_wait_for_blocks_that_start_later(execute: Execute) -> None:
 
 
 SCALE = (
-    "mov.u32 %r1, %ctaid.x; shl.b32 %r2, %r1, 5; add.u32 %r2, %r2, %r99; mul.wide.u32 %d1, %r2, 4;\n"
+    "mov.u32 %r1, %ctaid.x; shl.b32 %r2, %r1, 5; "
+    "add.u32 %r2, %r2, %r99; mul.wide.u32 %d1, %r2, 4;\n"
     "add.u64 %d1, %d0, %d1; st.global.u32 [%d1], %r1;"
 )
 
