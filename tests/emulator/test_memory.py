@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import BY_WIDTH
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.ir import Instruction, Variable
-from tilewright.emulator.memory import Access, GlobalMemory, SharedMemory
+from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.shared import SharedMemory
 
 FULL = (2, 1, 32)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.emulator.compiler import Program, compile_kernel
-from tilewright.emulator.machine import Shape
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.run import CHUNK_LANES, run
+from tilewright.emulator.trace import Shape
 
 Text = Callable[..., str]
 

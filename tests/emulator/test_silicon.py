@@ -27,10 +27,10 @@ import pytest
 
 from tilewright.emulator.compiler import compile_kernel
 from tilewright.emulator.fragments import BITS, Fragments, Layout, mma_a, mma_b, mma_c
-from tilewright.emulator.machine import Shape
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.run import run
+from tilewright.emulator.trace import Shape
 from tilewright.errors import UnsupportedError
 
 FOLDER = Path(__file__).parents[1] / "data" / "silicon"

@@ -160,6 +160,7 @@ def _render(outcome: Outcome) -> RenderableType:
     if report.accesses:
         parts.append(_accesses(outcome))
     parts += [Text(line) for line in _totals(outcome)]
+    parts += [Text(line) for text in report.printed for line in ("", *text.splitlines())[:1000]]
     parts.append(Text(""))
     for finding in report.findings:
         parts.append(

@@ -58,3 +58,13 @@ def join(parts: list[Array], width: int) -> Array:
         return parts[0].view(BY_WIDTH[width])
     stacked = np.stack(np.broadcast_arrays(*parts), axis=-1)
     return stacked.view(BY_WIDTH[width])[..., 0]
+
+
+def differ(one: Array, other: Array) -> Array:
+    """Where two arrays of one type differ in their bits: NaN is like itself."""
+    first, second = np.ascontiguousarray(one), np.ascontiguousarray(other)
+    if first.dtype.itemsize == 16:
+        pairs = [part.view(np.uint64).reshape(*one.shape, 2) for part in (first, second)]
+        return np.asarray((pairs[0] != pairs[1]).any(-1))
+    bits = f"u{first.dtype.itemsize}"
+    return np.asarray(first.view(bits) != second.view(bits))

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import Array, Mask
-from tilewright.emulator.memory import Access, SharedMemory
+from tilewright.emulator.shared import SharedMemory
 
 
 @dataclass(slots=True)

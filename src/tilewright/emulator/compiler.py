@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from tilewright.emulator import ops
-from tilewright.emulator.arrays import LANES, TYPES, Array, Mask, constant
+from tilewright.emulator.arrays import TYPES, Array, Mask, constant
+from tilewright.emulator.flow import (
+    ENDING,
+    BasicBlock,
+    barrier_of,
+    cut,
+    first_aligned,
+    is_barrier,
+    loops,
+    polls,
+    target_of,
+)
 from tilewright.emulator.inline import inlined
 from tilewright.emulator.ir import (
     Address,
@@ -26,12 +35,13 @@ from tilewright.emulator.ir import (
     Special,
     Symbol,
     Variable,
-    Vector,
 )
+from tilewright.emulator.layout import local_layout, shared_layout, used_variables
 from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
 from tilewright.emulator.pointers import written_params
 from tilewright.emulator.specials import KNOWN
+from tilewright.emulator.unset import unset_reads
 
 Regs = list[Array]  # the register file of a machine: one array a slot, poison before a write
 Fetch = Callable[[Regs], Array]
@@ -41,25 +51,7 @@ PARAM_BASE = 0x1000_0000  # where .param space begins, for addresses taken with 
 SHARED_WINDOW = 1 << 40  # generic addresses of shared memory lie from here on
 LOCAL_WINDOW = 1 << 41  # and those of local memory from here
 WINDOW_BYTES = 1 << 32
-DYNAMIC_ALIGN = 1024  # dynamic shared memory starts on the driver's largest alignment
-
-_BARRIER = re.compile(r"(?:bar(?:\.cta)?\.sync|barrier(?:\.cta)?\.sync(?:\.aligned)?)$")
-_BARRIERS = 16  # of a block, numbered from 0
-_POLL = re.compile(r"^atom\b|^ld\..*\b(?:volatile|relaxed|acquire)\b|^nanosleep|^test_wait")
-_ENDING = ("bra", "bra.uni", "ret", "ret.uni", "exit", "trap")
-
-
-@dataclass(slots=True)
-class BasicBlock:
-    """Instructions that run together. `end` says what follows: a branch, an exit or a barrier."""
-
-    first: int
-    last: int  # one past its last instruction
-    steps: list[Step] = field(default_factory=list)
-    end: Instruction | None = None
-    target: int = -1  # basic block a branch goes to
-    guard: Fetch | None = None
-    barrier: tuple[int, int | None] | None = None  # its number, and its count of threads if given
+_YES = np.ones((1, 1, 1), bool)
 
 
 @dataclass(slots=True)
@@ -76,7 +68,9 @@ class Program:
     static_shared_bytes: int
     variables: dict[str, Variable]  # in global or constant space
     variable_slots: list[tuple[int, str, int]]
+    flags: list[int]  # slots that say whether a register was written
     local_bytes: int  # of a thread: .local variables and the parameters of functions it calls
+    aligned: dict[int, int]  # basic block → its first instruction that needs whole warps
     polling: frozenset[int]  # basic blocks that read what other threads may write meanwhile
     written_params: frozenset[int] | None  # offsets of the pointers that are stored through
 
@@ -93,11 +87,24 @@ class Compiler:
         self.slots = len(self.slot_of)
         self.constants: dict[tuple[int, str], tuple[int, Array]] = {}
         self.specials: dict[str, int] = {}
+        self.unset_reads: dict[int, tuple[str, ...]] = {}
+        self.flags: dict[str, int] = {}
         self.params = {param.name: PARAM_BASE + param.offset for param in kernel.params}
-        self.variables = _used(kernel, {**module.variables, **kernel.variables})
+        self.variables = used_variables(kernel, {**module.variables, **kernel.variables})
         self.variable_slots: dict[tuple[str, int], int] = {}
-        self.shared, self.static_shared_bytes = _shared_layout(self.variables)
-        self.local, self.local_bytes = _local_layout(self.variables)
+        self.shared, self.static_shared_bytes = shared_layout(self.variables)
+        self.local, self.local_bytes = local_layout(self.variables)
+
+    def watch(self, reads: dict[int, tuple[str, ...]]) -> None:
+        """Registers that may be read unwritten get a flag each that their writes set."""
+        self.unset_reads = reads
+        known = (name for names in reads.values() for name in names if name in self.slot_of)
+        self.flags = {name: self._new_slot() for name in dict.fromkeys(known)}
+        self.unset_reads = {
+            at: kept
+            for at, names in reads.items()
+            if (kept := tuple(name for name in names if name in self.flags))
+        }
 
     # --- operands -----------------------------------------------------------------------
 
@@ -130,6 +137,8 @@ class Compiler:
             raise ValueError(f"{operand} is not a destination")
         dtype = TYPES[kind]
         slot, stored = self._register(operand.name, dtype)
+        if operand.name in self.flags:
+            return self._flagged(slot, stored, dtype, self.flags[operand.name])
         if stored == dtype:
 
             def put(regs: Regs, value: Array, mask: Mask) -> None:
@@ -143,6 +152,16 @@ class Compiler:
             regs[slot] = value if mask is None else np.where(mask, value, regs[slot])
 
         return put_as
+
+    def _flagged(self, slot: int, stored: np.dtype[Any], dtype: np.dtype[Any], flag: int) -> Put:
+        convert = (lambda value: value) if stored == dtype else _converter(dtype, stored)
+
+        def put(regs: Regs, value: Array, mask: Mask) -> None:
+            value = convert(value)
+            regs[slot] = value if mask is None else np.where(mask, value, regs[slot])
+            regs[flag] = _YES if mask is None else mask | regs[flag]
+
+        return put
 
     def _register(self, name: str, dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any]]:
         """A register's slot and storage; it must be as wide as what is read or written."""
@@ -212,10 +231,13 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
     ops.load()
     kernel = inlined(module, kernel)
     compiler = Compiler(module, kernel)
-    blocks = [BasicBlock(first, last) for first, last in _cut(kernel)]
+    blocks = [BasicBlock(first, last) for first, last in cut(kernel)]
     starts = {block.first: number for number, block in enumerate(blocks)}
     for block in blocks:
-        _fill(compiler, block, starts)
+        _find_ends(compiler, block, starts)
+    compiler.watch(unset_reads(kernel, blocks))
+    for block in blocks:
+        _fill(compiler, block)
     return Program(
         kernel,
         blocks,
@@ -227,100 +249,72 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         compiler.static_shared_bytes,
         {v.name: v for v in compiler.variables.values() if v.space in ("global", "const")},
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
+        list(compiler.flags.values()),
         compiler.local_bytes,
+        {
+            number: at
+            for number, block in enumerate(blocks)
+            if (at := first_aligned(kernel, block)) is not None
+        },
         frozenset(
             number
             for number, block in enumerate(blocks)
-            if _polls(kernel, block) and _loops(blocks, number)
+            if polls(kernel, block) and loops(blocks, number)
         ),
         written_params(kernel),
     )
 
 
-def _polls(kernel: Kernel, block: BasicBlock) -> bool:
-    return any(
-        _POLL.search(instruction.opcode)
-        for instruction in kernel.instructions[block.first : block.last]
-    )
-
-
-def _loops(blocks: list[BasicBlock], number: int) -> bool:
-    """Whether the block can come after itself."""
-    seen: set[int] = set()
-    todo = _followers(blocks, number)
-    while todo:
-        at = todo.pop()
-        if at == number:
-            return True
-        if at not in seen and at < len(blocks):
-            seen.add(at)
-            todo += _followers(blocks, at)
-    return False
-
-
-def _followers(blocks: list[BasicBlock], number: int) -> list[int]:
-    block = blocks[number]
-    goes_on = block.end is None or block.end.guard is not None or block.barrier is not None
-    after = [number + 1] if goes_on else []
-    return [*after, block.target] if block.target >= 0 else after
-
-
-def is_barrier(instruction: Instruction) -> bool:
-    return _BARRIER.match(instruction.opcode) is not None
-
-
-def _cut(kernel: Kernel) -> list[tuple[int, int]]:
-    """Basic blocks start at labels and after branches; a barrier is a block of its own."""
-    edges = {0, len(kernel.instructions), *kernel.labels.values()}
-    for at, instruction in enumerate(kernel.instructions):
-        if is_barrier(instruction):
-            edges |= {at, at + 1}
-        elif instruction.opcode in _ENDING:
-            edges.add(at + 1)
-    ordered = sorted(edges)
-    return list(pairwise(ordered))
-
-
-def _fill(compiler: Compiler, block: BasicBlock, starts: dict[int, int]) -> None:
+def _find_ends(compiler: Compiler, block: BasicBlock, starts: dict[int, int]) -> None:
+    """What follows the block: the way on is known before any instruction is built."""
     for at in range(block.first, block.last):
-        compiler.at, instruction = at, compiler.kernel.instructions[at]
+        instruction = compiler.kernel.instructions[at]
         try:
             if is_barrier(instruction):
-                block.barrier = _barrier(instruction)
+                block.barrier = barrier_of(instruction)
             elif instruction.opcode in ("bra", "bra.uni"):
-                block.target = _target(compiler.kernel, instruction, starts)
-            elif instruction.opcode not in _ENDING:
-                block.steps.append(_guarded(compiler, instruction))
+                block.target = target_of(compiler.kernel, instruction, starts)
+            elif instruction.opcode not in ENDING:
                 continue
             elif instruction.operands:
                 raise ValueError(f"{instruction.opcode} takes none")
             block.end = instruction
-            if instruction.guard is not None:
+        except ValueError as error:
+            raise unsupported(instruction, f"its operands are not understood: {error}") from error
+
+
+def _fill(compiler: Compiler, block: BasicBlock) -> None:
+    for at in range(block.first, block.last):
+        compiler.at, instruction = at, compiler.kernel.instructions[at]
+        try:
+            if instruction is not block.end:
+                block.steps.append(_watched(compiler, _guarded(compiler, instruction)))
+            elif instruction.guard is not None:
                 block.guard = compiler.source(instruction.guard, "pred")
         except ValueError as error:
             raise unsupported(instruction, f"its operands are not understood: {error}") from error
 
 
-def _target(kernel: Kernel, instruction: Instruction, starts: dict[int, int]) -> int:
-    """The basic block that a branch goes to; the one past the last is the kernel's end."""
-    target = instruction.operands[0] if len(instruction.operands) == 1 else None
-    if not isinstance(target, Symbol) or target.name not in kernel.labels:
-        raise ValueError("its target is not a label of this kernel")
-    return starts.get(kernel.labels[target.name], len(starts))
+def _watched(compiler: Compiler, step: Step) -> Step:
+    """A step that first looks whether the registers it reads were written."""
+    names = compiler.unset_reads.get(compiler.at, ())
+    if not names:
+        return step
+    flags = [(name, compiler.flags[name]) for name in names]
+    at = compiler.at
+    guard = compiler.kernel.instructions[at].guard
+    holds = compiler.source(guard, "pred") if guard is not None else None
 
+    def run(machine: Any, mask: Mask) -> None:
+        if machine.hazards is not None:
+            for name, flag in flags:
+                unset = ~machine.regs[flag]
+                if holds is not None and guard is not None and name != guard.name:
+                    unset = unset & holds(machine.regs)
+                machine.unset_register(at, name.split("@")[0], unset, mask)
+        step(machine, mask)
 
-def _barrier(instruction: Instruction) -> tuple[int, int | None]:
-    """The number of a barrier and how many threads it waits for (None = all of the block)."""
-    values = [o.value for o in instruction.operands if isinstance(o, Immediate)]
-    if len(values) != len(instruction.operands) or len(values) not in (1, 2):
-        raise ValueError("a barrier takes a constant number and perhaps a constant count")
-    if not 0 <= values[0] < _BARRIERS:
-        raise ValueError(f"barrier {values[0]} must be 0 to {_BARRIERS - 1}")
-    if len(values) == 1:
-        return values[0], None
-    if values[1] <= 0 or values[1] % LANES:
-        raise ValueError(f"the count {values[1]} must be a multiple of {LANES}")
-    return values[0], values[1]
+    return run
 
 
 def _guarded(compiler: Compiler, instruction: Instruction) -> Step:
@@ -342,54 +336,11 @@ def _guarded(compiler: Compiler, instruction: Instruction) -> Step:
     return run
 
 
-def _used(kernel: Kernel, variables: dict[str, Variable]) -> dict[str, Variable]:
-    """The variables that the kernel names: other kernels' shared memory is not allotted."""
-    named = {name for instruction in kernel.instructions for name in _names(instruction.operands)}
-    return {name: variable for name, variable in variables.items() if name in named}
-
-
-def _names(operands: tuple[Operand, ...]) -> Iterator[str]:
-    for operand in operands:
-        match operand:
-            case Symbol(name=name) | Address(base=Symbol(name=name)):
-                yield name
-            case Vector(items=items):
-                yield from _names(items)
-
-
 def _storage(kind: str) -> np.dtype[Any]:
     """Registers hold bits, but for floats and predicates, which are read as such most often."""
     if kind in ("pred", "f32", "f64"):
         return TYPES[kind]
     return np.dtype(f"u{TYPES[kind].itemsize}")
-
-
-def _shared_layout(variables: dict[str, Variable]) -> tuple[dict[str, int], int]:
-    """Offsets of the .shared variables: sized ones in order, then the dynamic ones, together."""
-    offsets: dict[str, int] = {}
-    end = 0
-    for variable in variables.values():
-        if variable.space == "shared" and variable.nbytes:
-            end = -(-end // variable.align) * variable.align
-            offsets[variable.name] = end
-            end += variable.nbytes
-    dynamic = [v.name for v in variables.values() if v.space == "shared" and not v.nbytes]
-    if dynamic and end:
-        end = -(-end // DYNAMIC_ALIGN) * DYNAMIC_ALIGN
-    offsets.update(dict.fromkeys(dynamic, end))
-    return offsets, end
-
-
-def _local_layout(variables: dict[str, Variable]) -> tuple[dict[str, int], int]:
-    """Offsets in a thread's own memory: .local variables, and .param ones that calls use."""
-    offsets: dict[str, int] = {}
-    end = 0
-    for variable in variables.values():
-        if variable.space in ("local", "param"):
-            end = -(-end // variable.align) * variable.align
-            offsets[variable.name] = end
-            end += variable.nbytes
-    return offsets, end
 
 
 def _reader(slot: int, stored: np.dtype[Any], wanted: np.dtype[Any], negated: bool) -> Fetch:

@@ -18,9 +18,10 @@ from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
 
 if TYPE_CHECKING:
+    from tilewright.emulator.access import Access
     from tilewright.emulator.findings import Findings
     from tilewright.emulator.ir import Instruction
-    from tilewright.emulator.memory import Access, Allocation
+    from tilewright.emulator.memory import Allocation
 
 _WIDEST_CELL = 4
 
@@ -110,7 +111,8 @@ class Hazards:
 
     def copy_lands(self, access: Access) -> None:
         """The copying lane has waited for it: now it is its write."""
-        self._flying[self._cells(access).index] = False
+        cells = self._cells(access)
+        self._flying[cells.index] = False
 
     def overlap(self, access: Access, lost: Array, array: str | None = None) -> None:
         """Lanes [b, W, L] whose store another lane of the same step undid."""

@@ -102,7 +102,7 @@ class _Inliner:
             self.made.instructions.append(replace(call, opcode=f"call.{name}"))
             return
         function = self.module.functions.get(name)
-        where = f"{call.place.file}:{call.place.line}: {call.text!r}"
+        where = f"{call.place.file}:{call.place.line}: {call.text!r} (PTX line {call.line})"
         if function is None or function.problem is not None:
             if function is not None and function.problem is not None:
                 raise function.problem

@@ -32,15 +32,50 @@ KINDS = {
         ),
         Kind(
             "uninitialised",
-            "Read of uninitialised memory",
-            "A lane reads bytes that nothing wrote before: the result depends on what was there.",
+            "Read of something that was never written",
+            "Shared memory, a register or an element of an output is read before anything wrote "
+            "it: the result depends on what was there.",
+        ),
+        Kind(
+            "unwritten",
+            "Output never written",
+            "Elements of an output have no value when the kernel ends.",
         ),
         Kind(
             "race",
             "Data race",
-            "Two warps touch the same bytes, at least one of them writes, and no barrier orders "
-            "them: the result depends on which comes first, also where this run happened to be "
-            "right.",
+            "Two threads touch the same bytes, at least one of them writes, and no barrier, "
+            "__syncwarp or fence with an atomic orders them: the result depends on which comes "
+            "first, also where this run happened to be right.",
+        ),
+        Kind(
+            "async-read",
+            "cp.async read before its wait",
+            "Shared memory is read that a cp.async has not been waited for: the copy may still be "
+            "on its way.",
+        ),
+        Kind(
+            "overlap",
+            "Lanes store over each other",
+            "One instruction stores different values to one address: which one stays is undefined.",
+        ),
+        Kind(
+            "divergent-barrier",
+            "Lanes of one warp at different barriers",
+            "Lanes of one warp wait at two barrier instructions at once: __syncthreads() stands in "
+            "divergent code.",
+        ),
+        Kind(
+            "divergent-aligned",
+            "Collective instruction in divergent code",
+            "An instruction that a whole warp must execute together (mma, ldmatrix) is executed by "
+            "some of its lanes.",
+        ),
+        Kind(
+            "inactive-lane",
+            "Shuffle from a lane that takes no part",
+            "A lane reads a value from a lane that has exited or is elsewhere: the value is "
+            "undefined.",
         ),
         Kind(
             "deadlock",
@@ -48,10 +83,11 @@ KINDS = {
             "Threads wait for others that will never come, so that the launch never ends.",
         ),
         Kind(
-            "barrier",
-            "Barrier misused",
-            "A barrier is reached by too few or by other threads than it counts.",
+            "endless-loop",
+            "Endless loop",
+            "A loop polls memory that nobody writes any more, or runs beyond all measure.",
         ),
+        Kind("assert", "Assertion failed", "An assert() of the kernel does not hold."),
         Kind("trap", "Trap", "The kernel ran into its own trap instruction and stopped."),
     )
 }

@@ -9,63 +9,26 @@ of their block that has not exited is there.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
-
 import numpy as np
 
+from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, POISON, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
-from tilewright.emulator.compiler import BasicBlock, Program
-from tilewright.emulator.counters import Counters
-from tilewright.emulator.findings import Finding, Findings
+from tilewright.emulator.compiler import Program
+from tilewright.emulator.findings import Finding
+from tilewright.emulator.flow import BasicBlock
 from tilewright.emulator.fragments import Fragments
-from tilewright.emulator.hazards import ArrayShadows, Hazards
+from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.ir import Instruction
 from tilewright.emulator.local import LocalMemory
-from tilewright.emulator.memory import Access, GlobalMemory, SharedMemory
 from tilewright.emulator.schedule import Lockstep, Schedule
+from tilewright.emulator.shared import SharedMemory
 from tilewright.emulator.specials import special
-from tilewright.launch import Dim3
+from tilewright.emulator.trace import Shape, Trace
 
 MOST_STEPS = 2_000_000  # basic blocks of a chunk; a loop that needs more is endless here
 MOST_POLLS = 2048  # of a chunk in a row, before other blocks get their turn
 PARAM_TAIL = 16  # poison behind the parameters, as wide as the widest load
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The launch: grid and block extents, dynamic shared bytes, the packed parameters."""
-
-    grid: Dim3
-    block: Dim3
-    shared_bytes: int
-    params: bytes
-
-    @property
-    def threads(self) -> int:
-        return self.block[0] * self.block[1] * self.block[2]
-
-    @property
-    def warps(self) -> int:
-        return -(-self.threads // LANES)
-
-    @property
-    def blocks(self) -> int:
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-
-@dataclass(slots=True)
-class Trace:
-    """What all chunks of a launch add to."""
-
-    memory: GlobalMemory
-    findings: Findings
-    counters: Counters = field(default_factory=Counters)
-    issues: Counter[int] = field(default_factory=Counter)  # basic block → warps that ran it
-    completed: bool = True
-    arrays: ArrayShadows | None = None  # None: nothing is watched
-    printed: list[str] = field(default_factory=list)
 
 
 class Machine:
@@ -119,6 +82,8 @@ class Machine:
         for slot, dtype in enumerate(program.types):
             raw = np.full(dtype.itemsize, 0 if dtype.kind == "b" else POISON, np.uint8)
             regs[slot] = raw.view(dtype).reshape(1, 1, 1)
+        for slot in program.flags:
+            regs[slot] = np.zeros((1, 1, 1), bool)
         for slot, value in program.constants:
             regs[slot] = value
         for slot, name in program.specials:
@@ -161,6 +126,30 @@ class Machine:
             self._deadlock()
         return True
 
+    def _check_whole(self, at: int, lanes: Array) -> None:
+        """A collective instruction with a part of a warp's living lanes is undefined."""
+        some = lanes.any(-1, keepdims=True)
+        missing = some & ~lanes & ~self.exited
+        if missing.any():
+            here = lanes & missing.any(-1, keepdims=True)
+            self.fault("divergent-aligned", at, "not all lanes of the warp are here", here)
+
+    def check_partners(self, at: int, there: Array, valid: Array, mask: Mask) -> None:
+        """A shuffle from a lane that does not take part gives no value."""
+        if self.hazards is None:
+            return
+        active = ~self.exited if mask is None else np.broadcast_to(mask, self.full)
+        if not active.all():
+            reads = np.broadcast_to(valid, self.full) & active
+            silent = reads & ~np.take_along_axis(active, there, 2)
+            self.fault("inactive-lane", at, "it reads from a lane that takes no part", silent)
+
+    def unset_register(self, at: int, name: str, unset: Array, mask: Mask) -> None:
+        """Reports the active lanes that read a register which nothing wrote."""
+        if unset.any():
+            on = np.broadcast_to(unset if mask is None else unset & mask, self.full)
+            self.fault("uninitialised", at, f"it reads {name}, which nothing wrote", on)
+
     def stuck(self, why: str) -> None:
         """Reports an endless loop, and gives the chunk up."""
         self.trace.completed = False
@@ -182,6 +171,8 @@ class Machine:
             return
         mask = None if lanes is self.everyone or lanes.all() else lanes
         self._issued(number, lanes)
+        if mask is not None and number in self.program.aligned and self.hazards is not None:
+            self._check_whole(self.program.aligned[number], lanes)
         for step in block.steps:
             step(self, mask)
         if self.killed.any():

@@ -1,7 +1,7 @@
-"""The memories of a launch: bounds and alignment, gathers and scatters, counts.
+"""Global memory: bounds and alignment, gathers and scatters, atomics.
 
-Every access goes through `SharedMemory.access` or `GlobalMemory.access`, which return what is
-left of it after the checks. Loads and stores tell the chunk's hazards of it, where these watch.
+Every access goes through `GlobalMemory.access`, which returns what is left of it after the checks.
+Loads and stores tell the chunk's hazards of it, where these watch.
 """
 
 from __future__ import annotations
@@ -11,136 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.emulator.arrays import BY_WIDTH, LANES, POISON, Array, Mask, join
+from tilewright.emulator.access import Access, dropped, placed_at, poisoned, shaped
+from tilewright.emulator.arrays import BY_WIDTH, POISON, Array, Mask, differ, join
 from tilewright.emulator.change import Change, changed
 
 if TYPE_CHECKING:
     from tilewright.emulator.findings import Findings
     from tilewright.emulator.hazards import Hazards
     from tilewright.emulator.ir import Variable
-    from tilewright.emulator.shadow import Cells
 
 GLOBAL_BASE = 0x7F00_0000_0000
 _SPACING = 1 << 36  # between allocations: an overrun never reaches a neighbour
-_KEEP = 4096  # address patterns of shared memory found good; a kernel repeats a few dozen
-
-
-@dataclass(slots=True)
-class Access:
-    """An access after its checks: byte addresses [b, W, lanes] and the lanes that go on.
-
-    `at` is the instruction, `cells` what its shadow is found by, kept for the next time.
-    """
-
-    address: Array
-    active: Mask
-    width: int
-    at: int
-    cells: Cells | None = None
-    cells_rows: tuple[int, int] = (0, 0)
-
-
-class SharedMemory:
-    """Shared memory of the blocks of a chunk, poisoned at the start."""
-
-    def __init__(
-        self, blocks: int, warps: int, nbytes: int, hazards: Hazards | None = None
-    ) -> None:
-        self.blocks, self.warps, self.nbytes = blocks, warps, nbytes
-        self.hazards = hazards
-        padded = max(16, -(-nbytes // 16) * 16)
-        self.bytes = np.full((blocks, padded), POISON, np.uint8)
-        self.by_width = {width: self.bytes.view(dtype) for width, dtype in BY_WIDTH.items()}
-        self._starts = {w: np.arange(blocks)[:, None, None] * (padded // w) for w in BY_WIDTH}
-        self._checked: dict[tuple[int, int, int, bytes], Access] = {}
-
-    def access(
-        self, findings: Findings, at: int, address: Array, mask: Mask, width: int, lanes: int
-    ) -> Access:
-        """Checks the first `lanes` lanes. A lane out of bounds or misaligned is reported and off.
-
-        Cost: a dictionary look-up where all blocks and earlier steps share the addresses.
-        """
-        address, mask = _shape(address, mask, self.blocks, self.warps)
-        address = address[..., :lanes]
-        mask = None if mask is None else mask[..., :lanes]
-        key = None
-        if mask is None and address.shape[0] == 1:
-            key = (at, width, lanes, address.tobytes())
-            if (known := self._checked.get(key)) is not None:
-                return known
-        outside = (address < 0) | (address > self.nbytes - width)
-        misaligned = (address & (width - 1)) != 0
-        access = Access(address, mask, width, at)
-        if outside.any() or misaligned.any():
-            return _drop(findings, access, outside, misaligned, self.blocks)
-        if key is not None:
-            if len(self._checked) >= _KEEP:
-                self._checked.clear()
-            self._checked[key] = access
-        return access
-
-    def load(self, access: Access) -> Array:
-        """[blocks, W, lanes] elements of the access's width; poison in lanes that are off."""
-        if self.hazards is not None:
-            self.hazards.shared_read(access)
-        return self.gather(access)
-
-    def gather(self, access: Access) -> Array:
-        """What `load` gives, for the emulator's own use: no access of the kernel."""
-        memory = self.by_width[access.width]
-        index = access.address // access.width
-        if access.active is not None:
-            index = np.where(access.active, index, 0)
-        if index.shape[0] == 1:
-            values = memory.take(index[0], axis=1)
-        else:
-            values = memory.reshape(-1).take(index + self._starts[access.width])
-        return _poisoned(values, access.active)
-
-    def store(self, access: Access, values: Array) -> None:
-        """Of lanes that store to one place, the last one wins."""
-        if self.hazards is not None:
-            self.hazards.shared_write(access)
-        self._scatter(access, values)
-        if self.hazards is not None and self.hazards.overlapping(access):
-            stored = self.gather(access)
-            lost = stored != np.broadcast_to(values, stored.shape)
-            if access.active is not None:
-                lost = lost & access.active
-            if lost.any():
-                self.hazards.overlap(access, lost)
-
-    def change(
-        self, access: Access, values: list[Array], element: np.dtype[Any], change: Change
-    ) -> Array:
-        """An atomic: what each lane found, [blocks, W, 32]."""
-        if self.hazards is not None:
-            self.hazards.shared_write(access)
-        shape = (self.blocks, *access.address.shape[1:])
-        index = access.address // access.width + self._starts[access.width]
-        index = np.broadcast_to(index, shape)
-        on = np.broadcast_to(True if access.active is None else access.active, shape)
-        old = np.zeros(shape, BY_WIDTH[access.width])
-        given = [np.broadcast_to(value, shape)[on] for value in values]
-        memory = self.by_width[access.width].reshape(-1)
-        old[on] = changed(memory, index[on], given, element, change)
-        return old
-
-    def _scatter(self, access: Access, values: Array) -> None:
-        memory = self.by_width[access.width]
-        index = access.address // access.width
-        values = np.broadcast_to(values, (self.blocks, *index.shape[1:]))
-        if access.active is None and index.shape[0] == 1:
-            memory[:, index[0]] = values
-            return
-        flat = memory.reshape(-1)
-        where = np.broadcast_to(index + self._starts[access.width], values.shape)
-        if access.active is None:
-            flat[where] = values
-        else:
-            on = np.broadcast_to(access.active, values.shape)
-            flat[where[on]] = values[on]
 
 
 @dataclass(slots=True)
@@ -209,7 +90,7 @@ class GlobalMemory:
 
         `span` holds the bytes that each lane touches where they are fewer than the width.
         """
-        address, mask = _shape(address, mask, full[0], full[1])
+        address, mask = shaped(address, mask, full[0], full[1])
         access = Access(address, mask, width, at)
         one = self._within_one(address, width)
         if one is not None and one.allowed is None and not (address & (width - 1)).any():
@@ -222,14 +103,14 @@ class GlobalMemory:
             return access
         if outside.shape != address.shape:  # a span may differ between blocks
             access = Access(np.broadcast_to(address, outside.shape), mask, width, at)
-        return _drop(findings, access, outside, misaligned, full[0], self)
+        return dropped(findings, access, outside, misaligned, full[0], self)
 
     def load(self, access: Access) -> Array:
         """Elements [b, W, 32] of the access's width; poison in lanes that are off."""
         if (one := self._within_one(access.address, access.width)) is not None:
             self._watch(one, access, access.active, write=False)
             index = (access.address - one.base) // access.width
-            return _poisoned(one.by_width[access.width].take(index), access.active)
+            return poisoned(one.by_width[access.width].take(index), access.active)
         poison = np.full(access.address.size * access.width, POISON, np.uint8)
         values: Array = poison.view(BY_WIDTH[access.width]).reshape(access.address.shape)
         for allocation, lanes in self._parts(access):
@@ -272,8 +153,10 @@ class GlobalMemory:
         memory = allocation.by_width[access.width]
         index = (address - allocation.base) // access.width
         memory[index] = values
-        if self.hazards is not None and (lost := memory[index] != values).any():
-            self.hazards.overlap(access, lost if on is None else _at(on, lost), allocation.name)
+        if self.hazards is not None and (lost := differ(memory[index], values)).any():
+            self.hazards.overlap(
+                access, lost if on is None else placed_at(on, lost), allocation.name
+            )
 
     def _watch(self, allocation: Allocation, access: Access, on: Mask, write: bool) -> None:
         if self.hazards is not None:
@@ -373,53 +256,3 @@ class GlobalMemory:
         if access.active is not None:
             owner = np.where(access.active, owner, -1)
         return [(self.allocations[n], owner == n) for n in np.unique(owner).tolist() if n >= 0]
-
-
-def _at(on: Array, values: Array) -> Array:
-    """The values at their places in a mask."""
-    placed = np.zeros(on.shape, bool)
-    placed[on] = values
-    return placed
-
-
-def _blocks(mask: Mask) -> int:
-    return 1 if mask is None else mask.shape[0]
-
-
-def _shape(address: Array, mask: Mask, blocks: int, warps: int) -> tuple[Array, Mask]:
-    """Full warps and lanes; the block axis stays 1 where neither depends on the block."""
-    b = 1 if address.shape[0] == 1 and _blocks(mask) == 1 else blocks
-    address = np.broadcast_to(address, (b, warps, LANES))
-    if mask is None or mask.all():
-        return address, None
-    return address, np.broadcast_to(mask, (b, warps, LANES))
-
-
-def _drop(
-    findings: Findings,
-    access: Access,
-    outside: Array,
-    misaligned: Array,
-    blocks: int,
-    memory: GlobalMemory | None = None,
-) -> Access:
-    """Reports the lanes that are off and leaves the others; `memory` is None for shared memory."""
-    on = np.ones(access.address.shape, bool) if access.active is None else access.active
-    what = f"{access.width} bytes of {'global' if memory else 'shared'} memory"
-    for kind, why, bad in (
-        ("out-of-bounds", "outside every array" if memory else "beyond its end", outside),
-        (
-            "misaligned",
-            f"at an address that is no multiple of {access.width}",
-            misaligned & ~outside,
-        ),
-    ):
-        findings.lanes(kind, access.at, f"{what} {why}", access.address, bad & on, blocks, memory)
-    return Access(access.address, on & ~outside & ~misaligned, access.width, access.at)
-
-
-def _poisoned(values: Array, active: Mask) -> Array:
-    if active is None:
-        return values
-    poison = np.full(values.dtype.itemsize, POISON, np.uint8).view(values.dtype)[0]
-    return np.where(active, values, poison)

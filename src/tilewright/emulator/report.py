@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
-from tilewright.emulator.machine import Trace
+from tilewright.emulator.trace import Trace
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,7 +25,8 @@ SCHEMA = "tilewright.report/1"
 class Access:
     """One memory instruction over the whole launch.
 
-    `space` is shared, global or global>shared. `wavefronts` are of shared memory,
+    `space` is shared, global, local, global>shared, or generic where one access is of several.
+    `wavefronts` are of shared memory,
     `sectors` of 32 bytes; the ideals are what the same bytes would cost without conflicts or
     gaps. `bytes` are what the lanes asked for.
     """
@@ -55,6 +57,7 @@ class Report:
     sources        texts of source files by the names that accesses and findings carry; the
                    user's own file first
     issues         warp-level issues by file and line
+    printed        what the kernel's printf wrote, a call a string, in the order of the lanes
     """
 
     completed: bool
@@ -67,6 +70,7 @@ class Report:
     block: tuple[int, ...] | None = None
     sources: dict[str, str] = field(default_factory=dict, repr=False)
     issues: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)
+    printed: list[str] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
@@ -98,6 +102,7 @@ class Report:
             "accesses": [asdict(access) for access in self.accesses],
             "instructions": dict(self.instructions),
             "issues": rows,
+            "printed": list(self.printed),
             "sources": dict(self.sources),
         }
 
@@ -196,6 +201,7 @@ def make_report(program: Program, trace: Trace) -> Report:
         _totals(issued, accesses),
         kernel=program.kernel.name,
         issues={file: dict(sorted(lines.items())) for file, lines in by_line.items()},
+        printed=list(trace.printed),
     )
 
 
@@ -204,7 +210,7 @@ def _access(instruction: Instruction, tally: Tally) -> Access:
         instruction.opcode,
         instruction.place.file,
         instruction.place.line,
-        _space(instruction),
+        _space(instruction, tally),
         tally.requests,
         tally.wavefronts,
         tally.wavefronts_ideal,
@@ -214,10 +220,25 @@ def _access(instruction: Instruction, tally: Tally) -> Access:
     )
 
 
-def _space(instruction: Instruction) -> str:
+def _space(instruction: Instruction, tally: Tally) -> str:
+    """Of a generic access the space that its addresses were of; "generic" for several."""
     if instruction.mnemonic == "cp":
         return "global>shared"
-    return "shared" if ".shared" in instruction.opcode else "global"
+    words = re.split(r"[.:]+", instruction.opcode)
+    for space, names in (("shared", ("shared",)), ("local", ("local",)), ("global", _GLOBAL)):
+        if any(name in words for name in names):
+            return space
+    if tally.wavefronts and tally.sectors:
+        return "generic"
+    return "shared" if tally.wavefronts else "global"
+
+
+_GLOBAL = ("global", "const")
+
+
+def _is_store(opcode: str) -> bool:
+    """Atomics count as stores: they write, and their sectors go the same way."""
+    return opcode.startswith(("st", "red", "atom")) or ".store" in opcode
 
 
 _KINDS = {
@@ -235,7 +256,7 @@ def _totals(issued: dict[str, int], accesses: list[Access]) -> dict[str, int]:
         totals |= _wavefronts(f"_{kind}", rows)
     plain = [a for a in shared if a.space == "shared"]
     totals["bank_conflicts"] = sum(a.wavefronts - a.wavefronts_ideal for a in plain)
-    stores = [a for a in accesses if a.space == "global" and a.opcode.startswith("st")]
+    stores = [a for a in accesses if a.space == "global" and _is_store(a.opcode)]
     everything = [a for a in accesses if "global" in a.space]
     total, store = sum(a.sectors for a in everything), sum(a.sectors for a in stores)
     totals |= {

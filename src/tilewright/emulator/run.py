@@ -13,10 +13,11 @@ from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.global_shadow import MOST_BLOCKS, Knowledge
 from tilewright.emulator.hazards import ArrayShadows
-from tilewright.emulator.machine import Machine, Shape, Trace
+from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.report import Report, make_report
 from tilewright.emulator.schedule import Lockstep, Schedule, Shuffled
+from tilewright.emulator.trace import Shape, Trace
 from tilewright.emulator.unwritten import find_unwritten
 
 CHUNK_LANES = 16384  # lanes that run together: more costs memory, fewer costs NumPy calls
@@ -74,8 +75,12 @@ def run(
         if progress is not None:
             progress(done, len(blocks))
     _resume(waiting, patient=True)
-    if how.checks and how.blocks is None and trace.completed and trace.arrays is not None:
-        find_unwritten(memory, trace.arrays, trace.findings, program.kernel)
+    if trace.arrays is not None:
+        if how.blocks is None and trace.completed:
+            given = _pointed_to(shape, memory)
+            find_unwritten(memory, given, trace.arrays, trace.findings, program.kernel)
+        for number in trace.arrays.tables:
+            memory.allocations[number].unset = False  # for the next launch
     memory.hazards = None
     return make_report(program, trace)
 
@@ -92,6 +97,13 @@ def _resume(waiting: deque[Machine], patient: bool) -> None:
             return
         if waiting and waiting[0].memory.stores == before:
             waiting.popleft().stuck("it polls memory that nobody writes any more")
+
+
+def _pointed_to(shape: Shape, memory: GlobalMemory) -> set[int]:
+    """The arrays that the launch has been given."""
+    words = np.frombuffer(shape.params[: len(shape.params) // 8 * 8], np.uint64).tolist()
+    numbers = (memory.number_of(word) for word in words)
+    return {number for number in numbers if number is not None}
 
 
 def _watched(program: Program, shape: Shape, memory: GlobalMemory) -> set[int] | None:

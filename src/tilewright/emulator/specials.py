@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.emulator.arrays import LANES, Array
 
 if TYPE_CHECKING:
-    from tilewright.emulator.machine import Shape
+    from tilewright.emulator.trace import Shape
 
 _ONE = np.uint32(1)
 _ALL = np.uint32(0xFFFF_FFFF)

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 
 def find_unwritten(
-    memory: GlobalMemory, arrays: ArrayShadows, findings: Findings, kernel: Kernel
+    memory: GlobalMemory,
+    given: set[int],
+    arrays: ArrayShadows,
+    findings: Findings,
+    kernel: Kernel,
 ) -> None:
-    """Reports, for each array that was unset at the start, what of it is unset at the end.
+    """Reports, for each array given that was unset at the start, what of it is unset at the end.
 
     The finding lies at the kernel's last store to it, or at its first line.
     """
     for allocation in memory.allocations:
-        if not allocation.unset:
+        if not allocation.unset or allocation.number not in given:
             continue
         size, table = arrays.tables.get(allocation.number, (1, None))
         element = max(1, np.asarray(allocation.array).dtype.itemsize)

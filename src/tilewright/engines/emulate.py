@@ -13,11 +13,11 @@ import numpy.typing as npt
 from tilewright.emulator.arguments import argument_bytes, pack
 from tilewright.emulator.arrays import Array
 from tilewright.emulator.compiler import compile_kernel
-from tilewright.emulator.machine import Shape
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import How, Progress, run
+from tilewright.emulator.trace import Shape
 from tilewright.engines.emulator import check_shared, check_threads
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source

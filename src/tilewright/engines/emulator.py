@@ -11,11 +11,11 @@ import numpy.typing as npt
 from tilewright.emulator.arguments import pack
 from tilewright.emulator.arrays import POISON
 from tilewright.emulator.compiler import Program, compile_kernel
-from tilewright.emulator.machine import Shape
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
+from tilewright.emulator.trace import Shape
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import GPUS, Gpu
 from tilewright.kernel_source import kernel_named

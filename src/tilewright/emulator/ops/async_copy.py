@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, Array, Mask
 from tilewright.emulator.compiler import Compiler, Fetch
 from tilewright.emulator.counters import Price, priced, relative
 from tilewright.emulator.ir import Immediate, Instruction, Operand, Register
 from tilewright.emulator.machine import Machine
-from tilewright.emulator.memory import Access
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 from tilewright.model import banks

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
 from tilewright.emulator.counters import Price, priced, relative
@@ -26,7 +27,6 @@ from tilewright.emulator.fragments import (
 )
 from tilewright.emulator.ir import Instruction, Operand, Vector
 from tilewright.emulator.machine import Machine
-from tilewright.emulator.memory import Access
 from tilewright.emulator.numeric import fp16_bits
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op

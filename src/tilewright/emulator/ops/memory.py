@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, TYPES, Array, Mask, join, split
 from tilewright.emulator.compiler import PARAM_BASE, Compiler, Fetch, Put
 from tilewright.emulator.counters import Price, priced, relative
@@ -13,7 +14,6 @@ from tilewright.emulator.generic import spaces
 from tilewright.emulator.ir import TYPE_BYTES, Address, Instruction, Operand, Symbol, Vector
 from tilewright.emulator.local import spread
 from tilewright.emulator.machine import Machine
-from tilewright.emulator.memory import Access
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 from tilewright.model import banks

@@ -20,7 +20,7 @@ def shfl(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     into, value, lane, clamp, members = ins.operands
     compiler.source(members, "b32")  # no more than understood: lanes that meet run together
     first, second = (into.first, into.second) if isinstance(into, Pair) else (into, None)
-    put = compiler.dest(first, "b32")
+    put, at = compiler.dest(first, "b32"), compiler.at
     put_valid = compiler.dest(second, "pred") if second is not None else None
     read, offset = compiler.source(value, "b32"), compiler.source(lane, "u32")
     control, partner = compiler.source(clamp, "u32"), _PARTNER[g["mode"]]
@@ -34,6 +34,7 @@ def shfl(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         high = low | (bound & ~segment)
         there, valid = partner(here, offset(regs).astype(np.int64) & 31, low, high, segment)
         there = np.broadcast_to(np.where(valid, there, here), machine.full)
+        machine.check_partners(at, there, valid, mask)
         values = np.broadcast_to(read(regs), machine.full)
         put(regs, np.take_along_axis(values, there, 2), mask)
         if put_valid is not None:

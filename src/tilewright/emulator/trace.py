@@ -1,0 +1,48 @@
+"""A launch: its shape, and what all of its chunks add to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tilewright.emulator.arrays import LANES
+from tilewright.emulator.counters import Counters
+from tilewright.emulator.findings import Findings
+from tilewright.emulator.hazards import ArrayShadows
+from tilewright.emulator.memory import GlobalMemory
+from tilewright.launch import Dim3
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The launch: grid and block extents, dynamic shared bytes, the packed parameters."""
+
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+    params: bytes
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        return -(-self.threads // LANES)
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+@dataclass(slots=True)
+class Trace:
+    """What all chunks of a launch add to."""
+
+    memory: GlobalMemory
+    findings: Findings
+    counters: Counters = field(default_factory=Counters)
+    issues: Counter[int] = field(default_factory=Counter)  # basic block → warps that ran it
+    completed: bool = True
+    arrays: ArrayShadows | None = None  # None: nothing is watched
+    printed: list[str] = field(default_factory=list)

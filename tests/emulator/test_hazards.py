@@ -1,0 +1,248 @@
+"""What is wrong although the result may be right: each kind by the smallest kernel that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tilewright.errors import InputError, UnsupportedError
+
+Execute = Callable[..., Any]
+WORDS = ".shared .align 16 .b8 s[4096];"
+
+
+def kinds(report: Any) -> list[str]:
+    return [finding.kind for finding in report.findings]
+
+
+def shared(execute: Execute, body: str, **how: Any) -> Any:
+    """Lane t's own word is at %r50, the next one's at %r51, the next warp's at %r52."""
+    start = (
+        f"{WORDS}\nmov.u32 %r50, s; shl.b32 %r49, %r99, 2; add.u32 %r50, %r50, %r49;\n"
+        "add.u32 %r51, %r50, 4; add.u32 %r52, %r50, 128;\n"
+    )
+    return execute(start + body, block=(64,), checks=True, **how)
+
+
+def test_words_of_other_warps_need_a_barrier(execute: Execute) -> None:
+    write, read = (
+        "st.shared.u32 [%r50], %r99;",
+        "setp.lt.u32 %p1, %r99, 32; @%p1 ld.shared.u32 %r1, [%r52];",
+    )
+    report = shared(execute, f"{write}\n{read}")
+    (finding,) = report.findings
+    assert (finding.kind, finding.warp, finding.lane) == ("race", 0, 0)
+    assert finding.other_line == finding.line - 1
+    assert kinds(shared(execute, f"{write}\nbar.sync 0;\n{read}")) == []
+
+
+def test_a_write_needs_a_barrier_behind_the_reads(execute: Execute) -> None:
+    start = "st.shared.u32 [%r50], %r99;\nbar.sync 0;\nsetp.lt.u32 %p1, %r99, 32;\n@%p1 ld.shared.u32 %r1, [%r52];\n"
+    write = "@!%p1 st.shared.u32 [%r50], 0;"
+    assert kinds(shared(execute, f"{start}{write}")) == ["race"]
+    assert kinds(shared(execute, f"{start}bar.sync 0;\n{write}")) == []
+
+
+def test_words_of_other_lanes_need_a_syncwarp(execute: Execute) -> None:
+    write, read = (
+        "st.shared.u32 [%r50], %r99;",
+        "setp.lt.u32 %p1, %r99, 31; @%p1 ld.shared.u32 %r1, [%r51];",
+    )
+    assert kinds(shared(execute, f"{write}\n{read}")) == ["race"]
+    assert kinds(shared(execute, f"{write}\nbar.warp.sync 0xffffffff;\n{read}")) == []
+
+
+def test_a_lane_s_own_words_need_nothing(execute: Execute) -> None:
+    assert kinds(shared(execute, "st.shared.u32 [%r50], 1; ld.shared.u32 %r1, [%r50];")) == []
+
+
+def test_halves_of_a_word_are_two_places(execute: Execute) -> None:
+    body = (
+        "shl.b32 %r48, %r99, 1; mov.u32 %r47, s; add.u32 %r47, %r47, %r48; mov.u16 %h1, 7;\n"
+        "st.shared.u16 [%r47], %h1; ld.shared.u16 %h2, [%r47];"
+    )
+    assert kinds(shared(execute, body)) == []
+
+
+def test_atomics_do_not_race_with_each_other_but_with_stores(execute: Execute) -> None:
+    clear = "setp.eq.u32 %p1, %r99, 0; mov.u32 %r47, s; @%p1 st.shared.u32 [%r47], 0;\n"
+    add = "atom.shared.add.u32 %r1, [%r47], 1;"
+    assert kinds(shared(execute, f"{clear}bar.sync 0;\n{add}")) == []
+    assert kinds(shared(execute, f"{clear}{add}")) == ["race"]
+
+
+def test_a_part_of_the_warps_may_meet(execute: Execute) -> None:
+    """A barrier of 64 threads orders its two warps; the third one goes its own way."""
+    body = (
+        f"{WORDS}\nmov.u32 %r50, s; shl.b32 %r49, %r99, 2; add.u32 %r50, %r50, %r49;\n"
+        "setp.ge.u32 %p1, %r99, 64; st.shared.u32 [%r50], %r99; @%p1 bra OUT;\n"
+        "bar.sync 1, 64; xor.b32 %r51, %r49, 128; mov.u32 %r52, s; add.u32 %r52, %r52, %r51;\n"
+        "ld.shared.u32 %r1, [%r52];\n{more}\nOUT: ret;"
+    )
+    clean = execute(body.replace("{more}", ""), block=(96,), checks=True)
+    assert kinds(clean) == []
+    other = "add.u32 %r53, %r50, 0; mov.u32 %r54, s; ld.shared.u32 %r2, [%r54+256];"
+    assert kinds(execute(body.replace("{more}", other), block=(96,), checks=True)) == ["race"]
+
+
+def test_unset_shared_memory(execute: Execute) -> None:
+    (finding,) = shared(execute, "ld.shared.u32 %r1, [%r50];").findings
+    assert (finding.kind, finding.address) == ("uninitialised", 0)
+    assert "shared memory that nobody wrote" in finding.message
+
+
+def test_unset_registers(execute: Execute) -> None:
+    body = "setp.lt.u32 %p1, %r99, 16; @%p1 mov.u32 %r1, 5; add.u32 %r2, %r1, 1;"
+    (finding,) = execute(body, checks=True).findings
+    assert (finding.kind, finding.lane) == ("uninitialised", 16)
+    assert "it reads %r1, which nothing wrote" in finding.message
+    guarded = "setp.lt.u32 %p1, %r99, 16; @%p1 mov.u32 %r1, 5; @%p1 add.u32 %r2, %r1, 1;"
+    assert kinds(execute(guarded, checks=True)) == []
+    assert kinds(execute(body)) == []  # the checks are off
+
+
+@pytest.mark.parametrize("by", ["xor.b32 %r1, %r1, %r1;", "sub.u32 %r1, %r1, %r1;"])
+def test_a_register_against_itself_is_zero(execute: Execute, by: str) -> None:
+    assert kinds(execute(f"{by} add.u32 %r2, %r1, 1;", checks=True)) == []
+
+
+def test_outputs(execute: Execute) -> None:
+    out = np.full(64, np.nan, np.float32)
+    store = "add.u64 %d1, %d0, %d99; mov.f32 %f1, 0f3F800000; st.global.f32 [%d1], %f1;"
+    (finding,) = execute(store, out, checks=True).findings
+    assert (finding.kind, finding.array) == ("unwritten", "p0")
+    assert "32 of 64 elements of p0 are never written, first [32]" in finding.message
+    whole = np.full(32, np.nan, np.float32)
+    assert kinds(execute(store, whole, checks=True)) == []
+    read = "add.u64 %d1, %d0, %d99; ld.global.f32 %f1, [%d1]; st.global.f32 [%d1], %f1;"
+    assert kinds(execute(read, np.full(32, np.nan, np.float32), checks=True)) == ["uninitialised"]
+    assert kinds(execute(read, np.zeros(32, np.float32), checks=True)) == []
+
+
+def test_blocks_that_write_one_place_race(execute: Execute) -> None:
+    add = "ld.global.f32 %f1, [%d0]; mov.f32 %f2, 0f3F800000; add.f32 %f1, %f1, %f2; st.global.f32 [%d0], %f1;"
+    report = execute(add, np.zeros(1, np.float32), grid=(3,), block=(1,), checks=True)
+    assert set(kinds(report)) == {"race"}
+    assert any("of block" in finding.message for finding in report.findings)
+    atomic = "mov.f32 %f2, 0f3F800000; red.global.add.f32 [%d0], %f2;"
+    total = np.zeros(1, np.float32)
+    assert kinds(execute(atomic, total, grid=(3,), block=(64,), checks=True)) == []
+    assert total[0] == 192
+
+
+def test_lanes_that_store_over_each_other(execute: Execute) -> None:
+    out = np.zeros(1, np.uint32)
+    (finding,) = execute("st.global.u32 [%d0], %r99;", out, checks=True).findings
+    assert finding.kind == "overlap"
+    assert kinds(execute("st.global.u32 [%d0], 7;", out, checks=True)) == []  # the same value
+
+
+def test_cp_async_is_read_before_its_wait(execute: Execute) -> None:
+    copy = "add.u64 %d1, %d0, %d99; cp.async.ca.shared.global [%r50], [%d1], 4; cp.async.commit_group;\n"
+    read = "ld.shared.u32 %r1, [%r50];"
+    data = np.zeros(64, np.uint32)
+
+    def run(between: str) -> list[str]:
+        start = f"{WORDS}\nmov.u32 %r50, s; shl.b32 %r49, %r99, 2; add.u32 %r50, %r50, %r49;\n"
+        return kinds(execute(start + copy + between + read, data, block=(64,), checks=True))
+
+    assert run("") == ["async-read"]
+    assert run("cp.async.wait_group 1;\n") == ["async-read"]
+    assert run("cp.async.wait_group 0;\n") == []
+
+
+def test_a_shuffle_from_a_lane_that_is_elsewhere(execute: Execute) -> None:
+    body = "setp.lt.u32 %p1, %r99, 16; @!%p1 bra OUT; shfl.sync.down.b32 %r1, %r99, {by}, 31, 0xffff;\nOUT: ret;"
+    assert kinds(execute(body.replace("{by}", "1"), checks=True)) == ["inactive-lane"]
+    inside = body.replace(
+        "shfl.sync.down.b32 %r1, %r99, {by}, 31", "shfl.sync.bfly.b32 %r1, %r99, 8, 31"
+    )
+    assert kinds(execute(inside, checks=True)) == []
+
+
+def test_a_collective_instruction_in_divergent_code(execute: Execute) -> None:
+    body = (
+        f"{WORDS}\nmov.u32 %r50, s; setp.lt.u32 %p1, %r99, 16; @!%p1 bra OUT;\n"
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r50];\nOUT: ret;"
+    )
+    assert "divergent-aligned" in kinds(execute(body, checks=True))
+
+
+def test_lanes_of_a_warp_at_two_barriers(execute: Execute) -> None:
+    body = "setp.lt.u32 %p1, %r99, 16; @%p1 bra A; bar.sync 0; bra OUT;\nA: bar.sync 0;\nOUT: ret;"
+    assert kinds(execute(body, checks=True)) == ["divergent-barrier"]
+
+
+def test_an_endless_loop_ends(execute: Execute) -> None:
+    report = execute("L: ld.volatile.global.u32 %r1, [%d0]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;",
+                     np.zeros(1, np.uint32), checks=True)  # fmt: skip
+    assert (report.completed, kinds(report)) == (False, ["endless-loop"])
+
+
+def test_blocks_wait_for_blocks_that_start_later(execute: Execute) -> None:
+    """Block b waits until b + 1 has had its turn; all do not run at once."""
+    body = (
+        "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; sub.u32 %r3, %r2, %r1; sub.u32 %r3, %r3, 1;\n"
+        "L: ld.volatile.global.u32 %r4, [%d0]; setp.ne.u32 %p1, %r4, %r3; @%p1 bra L;\n"
+        "add.u32 %r4, %r4, 1; membar.gl; st.volatile.global.u32 [%d0], %r4;"
+    )
+    turn = np.zeros(1, np.uint32)
+    report = execute(body, turn, grid=(600,), block=(1,), checks=True)
+    assert (report.completed, kinds(report), int(turn[0])) == (True, [], 600)
+
+
+SCALE = (
+    "mov.u32 %r1, %ctaid.x; shl.b32 %r2, %r1, 5; add.u32 %r2, %r2, %r99; mul.wide.u32 %d1, %r2, 4;\n"
+    "add.u64 %d1, %d0, %d1; st.global.u32 [%d1], %r1;"
+)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "ran"),
+    [("first:2", [0, 1]), ("sample:3", None), ([5, 2], [2, 5]), ("first:99", list(range(8)))],
+)
+def test_some_blocks(execute: Execute, blocks: Any, ran: list[int] | None) -> None:
+    out = np.full(256, 77, np.uint32)
+    execute(SCALE, out, grid=(8,), checks=True, blocks=blocks)
+    wrote = [b for b in range(8) if (out[32 * b : 32 * b + 32] == b).all()]
+    assert len(wrote) == 3 if ran is None else wrote == ran
+
+
+def test_a_shape_inside_a_padded_array(execute: Execute) -> None:
+    """Row 1 of a 2 × 24 part of a 2 × 32 array begins at element 32."""
+    out = np.zeros((2, 32), np.uint32)
+    body = "add.u64 %d1, %d0, %d99; st.global.u32 [%d1+128], 1;"
+    (finding,) = execute(body, out, checks=True, shapes={0: (2, 24)}).findings
+    assert (finding.kind, finding.lane, finding.array) == ("out-of-bounds", 24, "p0")
+    assert out[1].tolist() == [1] * 24 + [0] * 8
+    wide = "shl.b64 %d1, %d99, 2; add.u64 %d1, %d0, %d1; setp.lt.u32 %p1, %r99, 16;\n"
+    across = wide + "@%p1 st.global.v4.u32 [%d1], {%r99, %r99, %r99, %r99};"
+    rows = np.zeros((4, 30), np.uint32)  # 16 bytes cross the ends of rows
+    assert kinds(execute(across, rows, checks=True, shapes={0: (4, 30)})) == ["out-of-bounds"]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"schedule": "fast"}, "schedule='fast' is not known; use lockstep or random."),
+        ({"seed": -1}, "seed=-1 must be a whole number from 0 up."),
+        ({"blocks": "last:1"}, "blocks='last:1' must be first:N or sample:N"),
+        ({"blocks": [8]}, "must be ids from 0 to 0, at least one."),
+        ({"checks": "yes"}, "checks='yes' must be True or False."),
+        ({"shapes": {0: (9,)}}, "shapes[0]=(9,) must have 1 extents, each at most that of"),
+        ({"shapes": {3: (1,)}}, "argument 3 is no array"),
+    ],
+)
+def test_options_that_are_none(execute: Execute, how: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        execute("ret;", np.zeros(4, np.uint32), **({"checks": True} | how))
+    assert said in str(caught.value)
+
+
+def test_clusters_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"cluster=\(2, 1, 1\) is not modelled yet"):
+        tilewright.emulate("", "k", (1,), (1,), [], cluster=(2, 1, 1))
