@@ -201,7 +201,7 @@ extern "C" __global__ void shuffle_from_the_absent(float* out, const float* in, 
   int i = threadIdx.x;
   if (i < n) {
     float v = in[i];
-    v += __shfl_down_sync(__activemask(), v, 4);  // FOUND shuffle shuffle_from_the_absent
+    v += __shfl_down_sync(__activemask(), v, 4);  // FOUND inactive-lane shuffle_from_the_absent
     out[i] = v;
   }
 }
@@ -209,7 +209,7 @@ extern "C" __global__ void shuffle_from_the_absent(float* out, const float* in, 
 extern "C" __global__ void full_mask_in_a_branch(float* out, const float* in, int n) {
   int i = threadIdx.x;
   if (i < n) {
-    out[i] = __shfl_xor_sync(0xffffffffu, in[i], 1);  // FOUND shuffle full_mask_in_a_branch
+    out[i] = __shfl_xor_sync(0xffffffffu, in[i], 1);  // FOUND inactive-lane full_mask_in_a_branch
   } else {
     out[i] = 0;
   }
