@@ -98,19 +98,70 @@ def test_unset_shared_memory(execute: Execute) -> None:
     assert "shared memory that nobody wrote" in finding.message
 
 
+HALF = "setp.lt.u32 %p1, %r99, 16; add.u64 %d1, %d0, %d99; @%p1 mov.u32 %r1, 5;\n"
+
+
+def registers(execute: Execute, body: str, **how: Any) -> Any:
+    """%r1 is written in lanes below 16, where %p1 holds; each lane has a word at %d1."""
+    return execute(HALF + body, np.zeros(32, np.uint32), **{"checks": True, **how})
+
+
 def test_unset_registers(execute: Execute) -> None:
-    body = "setp.lt.u32 %p1, %r99, 16; @%p1 mov.u32 %r1, 5; add.u32 %r2, %r1, 1;"
-    (finding,) = execute(body, checks=True).findings
+    body = "add.u32 %r2, %r1, 1;\nxor.b32 %r2, %r2, 7;\nst.global.u32 [%d1], %r2;"
+    (finding,) = registers(execute, body).findings
     assert (finding.kind, finding.lane) == ("uninitialised", 16)
-    assert "it reads %r1, which nothing wrote" in finding.message
-    guarded = "setp.lt.u32 %p1, %r99, 16; @%p1 mov.u32 %r1, 5; @%p1 add.u32 %r2, %r1, 1;"
-    assert kinds(execute(guarded, checks=True)) == []
-    assert kinds(execute(body)) == []  # the checks are off
+    assert "'add.u32 %r2, %r1, 1': it reads %r1, which nothing wrote" in finding.message
+    assert "'st.global.u32 [%d1], %r2' in line" in finding.message
+    assert kinds(registers(execute, body.replace("st.", "@%p1 st."))) == []
+    assert kinds(registers(execute, body, checks=False)) == []
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "st.global.u32 [%d1], %r1;",
+        "setp.eq.u32 %p2, %r1, 0; @%p2 bra OUT; mov.u32 %r3, 1; OUT: ret;",
+        "setp.eq.u32 %p2, %r1, 0; @%p2 st.global.u32 [%d1], 1;",
+        "and.b32 %r1, %r1, 4; cvt.u64.u32 %d2, %r1; add.u64 %d2, %d0, %d2; ld.global.u32 %r2, [%d2];",
+        "vote.sync.ballot.b32 %r2, %p2, 0xffffffff;",
+        "selp.b32 %r2, %r1, 7, %p3; st.global.u32 [%d1], %r2;",
+        "selp.b32 %r2, 7, %r1, %p1; st.global.u32 [%d1], %r2;",
+        "shfl.sync.bfly.b32 %r2, %r1, 16, 31, -1; st.global.u32 [%d1], %r2;",
+        "mov.b64 %d2, {%r1, %r99}; mov.b64 {%r2, %r3}, %d2; st.global.u32 [%d1], %r2;",
+        "atom.global.add.u32 %r2, [%d1], %r1;",
+    ],
+)
+def test_what_uses_unset_registers(execute: Execute, use: str) -> None:
+    assert set(kinds(registers(execute, use))) == {"uninitialised"}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "add.u32 %r2, %r1, 1; mov.u32 %r1, 3; st.global.u32 [%d1], %r1;",
+        "selp.b32 %r2, %r1, 7, %p1; st.global.u32 [%d1], %r2;",
+        "shfl.sync.bfly.b32 %r2, %r1, 8, 31, -1; @%p1 st.global.u32 [%d1], %r2;",
+        "shfl.sync.idx.b32 %r1, %r1, 3, 31, -1; st.global.u32 [%d1], %r1;",
+        "setp.eq.u32 %p2, %r1, 0; mov.b64 %d2, {%r1, %r99};",
+        "mov.u32 %r2, 4; @!%p1 mov.u32 %r1, %r2; st.global.u32 [%d1], %r1;",
+        "LOOP: add.u32 %r2, %r2, %r1; setp.lt.u32 %p2, %r99, 0; @%p2 bra LOOP; mov.u32 %r2, 0;"
+        "st.global.u32 [%d1], %r2;",
+    ],
+)
+def test_unset_registers_that_decide_nothing(execute: Execute, use: str) -> None:
+    assert kinds(registers(execute, use)) == []
 
 
 @pytest.mark.parametrize("by", ["xor.b32 %r1, %r1, %r1;", "sub.u32 %r1, %r1, %r1;"])
 def test_a_register_against_itself_is_zero(execute: Execute, by: str) -> None:
-    assert kinds(execute(f"{by} add.u32 %r2, %r1, 1;", checks=True)) == []
+    assert (
+        kinds(
+            execute(
+                f"{by} st.global.u32 [%d0], %r1;", np.zeros(1, np.uint32), block=(1,), checks=True
+            )
+        )
+        == []
+    )
 
 
 def test_outputs(execute: Execute) -> None:

@@ -34,6 +34,7 @@ BY_WIDTH: dict[int, np.dtype[Any]] = {
 }
 
 POISON = 0xFF  # every byte of memory that nobody wrote: NaN in all floating types we use
+UNSET = 0xFFFF_FFFF  # the origin of what lies in a register that nothing wrote
 
 
 def constant(value: int, dtype: np.dtype[Any]) -> Array:

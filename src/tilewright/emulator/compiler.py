@@ -41,7 +41,8 @@ from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
 from tilewright.emulator.pointers import written_params
 from tilewright.emulator.specials import KNOWN
-from tilewright.emulator.unset import unset_reads
+from tilewright.emulator.undefined import ORIGIN, SHUFFLED, watched, watched_guard
+from tilewright.emulator.unset import unset_reads, unset_values
 
 Regs = list[Array]  # the register file of a machine: one array a slot, poison before a write
 Fetch = Callable[[Regs], Array]
@@ -51,7 +52,7 @@ PARAM_BASE = 0x1000_0000  # where .param space begins, for addresses taken with 
 SHARED_WINDOW = 1 << 40  # generic addresses of shared memory lie from here on
 LOCAL_WINDOW = 1 << 41  # and those of local memory from here
 WINDOW_BYTES = 1 << 32
-_YES = np.ones((1, 1, 1), bool)
+_SET = np.zeros((1, 1, 1), np.uint32)
 
 
 @dataclass(slots=True)
@@ -68,7 +69,8 @@ class Program:
     static_shared_bytes: int
     variables: dict[str, Variable]  # in global or constant space
     variable_slots: list[tuple[int, str, int]]
-    flags: list[int]  # slots that say whether a register was written
+    flags: list[int]  # slots that say whether a register was written, `UNSET` at the start
+    unset_reads: dict[int, tuple[str, ...]]  # instruction → the unset registers that it may read
     local_bytes: int  # of a thread: .local variables and the parameters of functions it calls
     aligned: dict[int, int]  # basic block → its first instruction that needs whole warps
     polling: frozenset[int]  # basic blocks that read what other threads may write meanwhile
@@ -96,15 +98,22 @@ class Compiler:
         self.local, self.local_bytes = local_layout(self.variables)
 
     def watch(self, reads: dict[int, tuple[str, ...]]) -> None:
-        """Registers that may be read unwritten get a flag each that their writes set."""
+        """Registers that may hold what nothing wrote get a second one, which says whence it came.
+
+        The second one holds `UNSET` before a write, 0 after one, and 1 + the index of the
+        instruction that read the unset register where such a value was carried on.
+        """
         self.unset_reads = reads
-        known = (name for names in reads.values() for name in names if name in self.slot_of)
-        self.flags = {name: self._new_slot() for name in dict.fromkeys(known)}
-        self.unset_reads = {
-            at: kept
-            for at, names in reads.items()
-            if (kept := tuple(name for name in names if name in self.flags))
-        }
+        known = [name for name in unset_values(self.kernel, reads) if name in self.slot_of]
+        for name in known:
+            self.flags[name] = self._new_register(name + ORIGIN)
+        if known:
+            self._new_register(SHUFFLED)
+
+    def _new_register(self, name: str) -> int:
+        self.types[name] = np.dtype("u4")
+        self.slot_of[name] = self._new_slot()
+        return self.slot_of[name]
 
     # --- operands -----------------------------------------------------------------------
 
@@ -159,7 +168,7 @@ class Compiler:
         def put(regs: Regs, value: Array, mask: Mask) -> None:
             value = convert(value)
             regs[slot] = value if mask is None else np.where(mask, value, regs[slot])
-            regs[flag] = _YES if mask is None else mask | regs[flag]
+            regs[flag] = _SET if mask is None else np.where(mask, _SET, regs[flag])
 
         return put
 
@@ -250,6 +259,7 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         {v.name: v for v in compiler.variables.values() if v.space in ("global", "const")},
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
         list(compiler.flags.values()),
+        compiler.unset_reads,
         compiler.local_bytes,
         {
             number: at
@@ -287,39 +297,19 @@ def _fill(compiler: Compiler, block: BasicBlock) -> None:
     for at in range(block.first, block.last):
         compiler.at, instruction = at, compiler.kernel.instructions[at]
         try:
+            if instruction.guard is not None and instruction.guard.name in compiler.flags:
+                block.steps.append(watched_guard(compiler, instruction))
             if instruction is not block.end:
-                block.steps.append(_watched(compiler, _guarded(compiler, instruction)))
+                block.steps.append(_guarded(compiler, instruction))
             elif instruction.guard is not None:
                 block.guard = compiler.source(instruction.guard, "pred")
         except ValueError as error:
             raise unsupported(instruction, f"its operands are not understood: {error}") from error
 
 
-def _watched(compiler: Compiler, step: Step) -> Step:
-    """A step that first looks whether the registers it reads were written."""
-    names = compiler.unset_reads.get(compiler.at, ())
-    if not names:
-        return step
-    flags = [(name, compiler.flags[name]) for name in names]
-    at = compiler.at
-    guard = compiler.kernel.instructions[at].guard
-    holds = compiler.source(guard, "pred") if guard is not None else None
-
-    def run(machine: Any, mask: Mask) -> None:
-        if machine.hazards is not None:
-            for name, flag in flags:
-                unset = ~machine.regs[flag]
-                if holds is not None and guard is not None and name != guard.name:
-                    unset = unset & holds(machine.regs)
-                machine.unset_register(at, name.split("@")[0], unset, mask)
-        step(machine, mask)
-
-    return run
-
-
 def _guarded(compiler: Compiler, instruction: Instruction) -> Step:
     """A step that runs in the lanes whose guard holds."""
-    step = build_step(compiler, instruction)
+    step = watched(compiler, instruction, build_step(compiler, instruction))
     if instruction.guard is None:
         return step
     guard = compiler.source(instruction.guard, "pred")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.emulator.access import Access
-from tilewright.emulator.arrays import LANES, POISON, Array, Mask
+from tilewright.emulator.arrays import LANES, POISON, UNSET, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
@@ -83,7 +83,7 @@ class Machine:
             raw = np.full(dtype.itemsize, 0 if dtype.kind == "b" else POISON, np.uint8)
             regs[slot] = raw.view(dtype).reshape(1, 1, 1)
         for slot in program.flags:
-            regs[slot] = np.zeros((1, 1, 1), bool)
+            regs[slot] = np.full((1, 1, 1), UNSET, np.uint32)
         for slot, value in program.constants:
             regs[slot] = value
         for slot, name in program.specials:
@@ -144,11 +144,25 @@ class Machine:
             silent = reads & ~np.take_along_axis(active, there, 2)
             self.fault("inactive-lane", at, "it reads from a lane that takes no part", silent)
 
-    def unset_register(self, at: int, name: str, unset: Array, mask: Mask) -> None:
-        """Reports the active lanes that read a register which nothing wrote."""
-        if unset.any():
-            on = np.broadcast_to(unset if mask is None else unset & mask, self.full)
-            self.fault("uninitialised", at, f"it reads {name}, which nothing wrote", on)
+    def check_origin(self, at: int, name: str, origin: Array, mask: Mask) -> None:
+        """Reports the active lanes that make use of a register's value which nothing wrote."""
+        if not origin.any():
+            return
+        bad = origin != 0
+        where = np.argwhere(np.broadcast_to(bad if mask is None else bad & mask, self.full))
+        if len(where):
+            lane = tuple(int(i) for i in where[0])
+            first = int(np.broadcast_to(origin, self.full)[lane])
+            self._undefined(at, name, first, lane)
+
+    def _undefined(self, at: int, name: str, origin: int, lane: tuple[int, ...]) -> None:
+        read = at if origin == UNSET else origin - 1
+        names = self.program.unset_reads.get(read, (name,))
+        what = f"it reads {' or '.join(each.split('@')[0] for each in names)}, which nothing wrote"
+        user = self.program.kernel.instructions[at]
+        if read != at:
+            what += f", and {user.text!r} in line {user.place.line} makes use of what came of it"
+        self._fault("uninitialised", read, what, *lane)
 
     def stuck(self, why: str) -> None:
         """Reports an endless loop, and gives the chunk up."""

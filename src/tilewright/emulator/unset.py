@@ -15,10 +15,31 @@ from tilewright.emulator.ir import (
     Vector,
 )
 
+# Whose result is one thing or lies in one place: an unset operand makes no value but a fault.
+_NO_CARRIERS = frozenset(("ld", "ldu", "atom", "ldmatrix", "mma", "wmma", "vote", "match", "redux",
+                          "elect", "call", "bar", "barrier"))  # fmt: skip
 # Instructions whose first operand is no destination.
 _NO_DESTINATION = ("st", "red", "bra", "bar", "barrier", "cp", "stmatrix", "ret", "exit", "call",
                    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence",
                    "nanosleep", "setmaxnreg", "griddepcontrol", "trap", "brkpt")  # fmt: skip
+
+
+def carries(instruction: Instruction) -> bool:
+    """Whether an unset operand only makes the result unset: nothing else comes of it yet."""
+    return _has_destination(instruction) and instruction.mnemonic not in _NO_CARRIERS
+
+
+def unset_values(kernel: Kernel, reads: dict[int, tuple[str, ...]]) -> dict[str, None]:
+    """The registers of `reads` and all to which what lies in them may be carried."""
+    found = dict.fromkeys(name for names in reads.values() for name in names)
+    carriers = [one for one in kernel.instructions if carries(one)]
+    before = -1
+    while found and len(found) != before:
+        before = len(found)
+        for instruction in carriers:
+            if any(name in found for name in sources(instruction)):
+                found.update(dict.fromkeys(destinations(instruction)))
+    return found
 
 
 def unset_reads(kernel: Kernel, blocks: list[BasicBlock]) -> dict[int, tuple[str, ...]]:
@@ -57,7 +78,7 @@ def unset_reads(kernel: Kernel, blocks: list[BasicBlock]) -> dict[int, tuple[str
             if names:
                 found[at] = tuple(names)
             if instruction.guard is None:
-                known |= set(_written(instruction))
+                known |= set(destinations(instruction))
     return found
 
 
@@ -66,7 +87,7 @@ def _written_in(kernel: Kernel, block: BasicBlock) -> frozenset[str]:
         name
         for instruction in kernel.instructions[block.first : block.last]
         if instruction.guard is None
-        for name in _written(instruction)
+        for name in destinations(instruction)
     )
 
 
@@ -75,19 +96,25 @@ def _has_destination(instruction: Instruction) -> bool:
     return bool(instruction.operands) and instruction.mnemonic not in _NO_DESTINATION and not store
 
 
-def _written(instruction: Instruction) -> Iterator[str]:
+def destinations(instruction: Instruction) -> Iterator[str]:
+    """The registers that an instruction writes."""
     if _has_destination(instruction):
         yield from _names(instruction.operands[0], addresses=False)
+
+
+def sources(instruction: Instruction) -> Iterator[str]:
+    """The registers that an instruction's operands read, its guard left aside."""
+    operands = instruction.operands[1 if _has_destination(instruction) else 0 :]
+    if instruction.opcode.startswith(("xor", "sub")) and len(set(operands)) == 1:
+        return  # a register against itself is a way to write zero
+    for operand in operands:
+        yield from _names(operand, addresses=True)
 
 
 def _read(instruction: Instruction) -> Iterator[str]:
     if instruction.guard is not None:
         yield instruction.guard.name
-    sources = instruction.operands[1 if _has_destination(instruction) else 0 :]
-    if instruction.opcode.startswith(("xor", "sub")) and len(set(sources)) == 1:
-        return  # a register against itself is a way to write zero
-    for operand in sources:
-        yield from _names(operand, addresses=True)
+    yield from sources(instruction)
 
 
 def _names(operand: Operand, addresses: bool) -> Iterator[str]:
