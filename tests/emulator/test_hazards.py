@@ -122,7 +122,8 @@ def test_unset_registers(execute: Execute) -> None:
         "st.global.u32 [%d1], %r1;",
         "setp.eq.u32 %p2, %r1, 0; @%p2 bra OUT; mov.u32 %r3, 1; OUT: ret;",
         "setp.eq.u32 %p2, %r1, 0; @%p2 st.global.u32 [%d1], 1;",
-        "and.b32 %r1, %r1, 4; cvt.u64.u32 %d2, %r1; add.u64 %d2, %d0, %d2; ld.global.u32 %r2, [%d2];",
+        "and.b32 %r1, %r1, 4; cvt.u64.u32 %d2, %r1; add.u64 %d2, %d0, %d2;"
+        "ld.global.u32 %r2, [%d2];",
         "vote.sync.ballot.b32 %r2, %p2, 0xffffffff;",
         "selp.b32 %r2, %r1, 7, %p3; st.global.u32 [%d1], %r2;",
         "selp.b32 %r2, 7, %r1, %p1; st.global.u32 [%d1], %r2;",

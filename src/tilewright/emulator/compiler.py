@@ -16,12 +16,13 @@ from tilewright.emulator.flow import (
     BasicBlock,
     barrier_of,
     cut,
-    first_aligned,
     is_barrier,
+    leaves,
     loops,
     polls,
     target_of,
 )
+from tilewright.emulator.gather import Meeting, meetings_of
 from tilewright.emulator.inline import inlined
 from tilewright.emulator.ir import (
     Address,
@@ -72,7 +73,8 @@ class Program:
     flags: list[int]  # slots that say whether a register was written, `UNSET` at the start
     unset_reads: dict[int, tuple[str, ...]]  # instruction → the unset registers that it may read
     local_bytes: int  # of a thread: .local variables and the parameters of functions it calls
-    aligned: dict[int, int]  # basic block → its first instruction that needs whole warps
+    meetings: dict[int, list[Meeting]]  # basic block → which lanes must come together for it
+    leaves: frozenset[int]  # basic blocks in which lanes only end
     polling: frozenset[int]  # basic blocks that read what other threads may write meanwhile
     written_params: frozenset[int] | None  # offsets of the pointers that are stored through
 
@@ -262,10 +264,11 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         compiler.unset_reads,
         compiler.local_bytes,
         {
-            number: at
+            number: found
             for number, block in enumerate(blocks)
-            if (at := first_aligned(kernel, block)) is not None
+            if (found := meetings_of(compiler, kernel, block))
         },
+        leaves(blocks),
         frozenset(
             number
             for number, block in enumerate(blocks)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tilewright.emulator.arrays import LANES
-from tilewright.emulator.ir import Immediate, Instruction, Kernel, Symbol
+from tilewright.emulator.ir import Immediate, Instruction, Kernel, Operand, Register, Symbol
+from tilewright.emulator.operands import destinations
 from tilewright.emulator.ops.registry import Step
 
 if TYPE_CHECKING:
     from tilewright.emulator.compiler import Fetch
 
 _BARRIER = re.compile(r"(?:bar(?:\.cta)?\.sync|barrier(?:\.cta)?\.sync(?:\.aligned)?)$")
+_MEMBERS = re.compile(r"(?:shfl|vote|match|redux|elect)\.(?:\w+\.)*sync\b|bar\.warp\.sync$")
 _BARRIERS = 16  # of a block, numbered from 0
 _POLL = re.compile(r"^atom\b|^ld\..*\b(?:volatile|relaxed|acquire)\b|^nanosleep|^test_wait")
 ENDING = ("bra", "bra.uni", "ret", "ret.uni", "exit", "trap")
@@ -67,15 +70,32 @@ def is_barrier(instruction: Instruction) -> bool:
 
 
 def cut(kernel: Kernel) -> list[tuple[int, int]]:
-    """Basic blocks start at labels and after branches; a barrier is a block of its own."""
+    """Basic blocks start at labels and after branches; a barrier is a block of its own.
+
+    A block starts too where lanes meet that another member mask names.
+    """
     edges = {0, len(kernel.instructions), *kernel.labels.values()}
     for at, instruction in enumerate(kernel.instructions):
         if is_barrier(instruction):
             edges |= {at, at + 1}
         elif instruction.opcode in ENDING:
             edges.add(at + 1)
-    ordered = sorted(edges)
-    return list(pairwise(ordered))
+    for first, last in list(pairwise(sorted(edges))):
+        edges.update(_meetings(kernel, first, last))
+    return list(pairwise(sorted(edges)))
+
+
+def _meetings(kernel: Kernel, first: int, last: int) -> Iterator[int]:
+    """Where between two edges instructions take another member mask than the one before."""
+    known: Operand | None = None
+    for at in range(first, last):
+        instruction = kernel.instructions[at]
+        mask = member_mask(instruction)
+        if mask is not None and mask != known:
+            yield at
+            known = mask
+        if isinstance(known, Register) and known.name in destinations(instruction):
+            known = None
 
 
 def target_of(kernel: Kernel, instruction: Instruction, starts: dict[int, int]) -> int:
@@ -100,10 +120,25 @@ def barrier_of(instruction: Instruction) -> tuple[int, int | None]:
     return values[0], values[1]
 
 
-def first_aligned(kernel: Kernel, block: BasicBlock) -> int | None:
-    """The first instruction of a block that a whole warp must execute together."""
-    for at in range(block.first, block.last):
-        opcode = kernel.instructions[at].opcode
-        if ".aligned" in opcode and not is_barrier(kernel.instructions[at]):
-            return at
-    return None
+def needs_whole_warps(instruction: Instruction) -> bool:
+    return ".aligned" in instruction.opcode and not is_barrier(instruction)
+
+
+def member_mask(instruction: Instruction) -> Operand | None:
+    """The operand that names the lanes which execute the instruction together, if it has one."""
+    if not _MEMBERS.match(instruction.opcode) or not instruction.operands:
+        return None
+    return instruction.operands[-1]
+
+
+def leaves(blocks: list[BasicBlock]) -> frozenset[int]:
+    """The basic blocks in which lanes do nothing but end; one past the last is the kernel's end."""
+    ending = {
+        number
+        for number, block in enumerate(blocks)
+        if block.end is not None
+        and block.end.mnemonic in ("ret", "exit")
+        and block.end.guard is None
+        and block.first + 1 == block.last
+    }
+    return frozenset(ending | {len(blocks)})

@@ -18,6 +18,7 @@ from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.flow import BasicBlock
 from tilewright.emulator.fragments import Fragments
+from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.ir import Instruction
 from tilewright.emulator.local import LocalMemory
@@ -59,8 +60,9 @@ class Machine:
         self.regs = self._registers(ids)
         self.everyone = np.ones(self.full, bool)  # recognised by identity, without a look inside
         self.nobody = np.zeros(self.full, bool)
-        self.exited = self.nobody
+        self.exists, self.exited = self.everyone, self.nobody
         self.ready: dict[int, Array] = {}  # basic block → lanes that are about to run it
+        self.gather = Gather(self)
         self.parked: dict[int, Array] = {}  # barrier block → lanes that wait in it
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
@@ -99,6 +101,7 @@ class Machine:
         """Puts all threads at the kernel's first instruction."""
         lanes = np.arange(self.warps * LANES).reshape(1, self.warps, LANES)
         exists = np.broadcast_to(lanes < self.shape.threads, self.full)
+        self.exists = exists
         self.exited = ~exists
         self.ready[0] = self.everyone if exists.all() else exists
 
@@ -112,9 +115,8 @@ class Machine:
         self.polls = 0
         polling = self.program.polling
         with np.errstate(all="ignore"):
-            while self.ready:
-                number, lanes = self.schedule.take(self.ready, polling)
-                self._run_block(number, lanes)
+            while self.ready or self.gather.waiting:
+                number = self._advance(polling)
                 self.steps += 1
                 if number in polling:
                     self.polls += 1
@@ -125,14 +127,6 @@ class Machine:
         if self.parked:
             self._deadlock()
         return True
-
-    def _check_whole(self, at: int, lanes: Array) -> None:
-        """A collective instruction with a part of a warp's living lanes is undefined."""
-        some = lanes.any(-1, keepdims=True)
-        missing = some & ~lanes & ~self.exited
-        if missing.any():
-            here = lanes & missing.any(-1, keepdims=True)
-            self.fault("divergent-aligned", at, "not all lanes of the warp are here", here)
 
     def check_partners(self, at: int, there: Array, valid: Array, mask: Mask) -> None:
         """A shuffle from a lane that does not take part gives no value."""
@@ -173,6 +167,7 @@ class Machine:
                  len(self.program.kernel.instructions) - 1)  # fmt: skip
         self._fault("endless-loop", at, why, block, warp, lane)
         self.ready.clear()
+        self.gather.waiting.clear()
         self.parked.clear()
 
     def _run_block(self, number: int, lanes: Array) -> None:
@@ -183,10 +178,16 @@ class Machine:
         if block.barrier is not None:
             self._park(number, block, lanes)
             return
+        if number in self.program.meetings:
+            lanes = self.gather.admit(number, lanes)
+            if not lanes.any():
+                return
+        self._run_steps(number, lanes)
+
+    def _run_steps(self, number: int, lanes: Array) -> None:
+        block = self.program.blocks[number]
         mask = None if lanes is self.everyone or lanes.all() else lanes
         self._issued(number, lanes)
-        if mask is not None and number in self.program.aligned and self.hazards is not None:
-            self._check_whole(self.program.aligned[number], lanes)
         for step in block.steps:
             step(self, mask)
         if self.killed.any():
@@ -233,6 +234,15 @@ class Machine:
     def _exit(self, lanes: Array) -> None:
         self.exited = self.exited | lanes
         self._release()  # who waits at a barrier no longer waits for these
+
+    def _advance(self, polling: frozenset[int]) -> int:
+        """Runs a basic block of some lanes; its number."""
+        if self.gather.waiting and (alone := self.gather.give_up()) is not None:
+            self._run_steps(*alone)
+            return alone[0]
+        number, lanes = self.schedule.take(self.ready, polling)
+        self._run_block(number, lanes)
+        return number
 
     # --- barriers -----------------------------------------------------------------------
 

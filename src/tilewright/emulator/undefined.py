@@ -15,8 +15,9 @@ import numpy as np
 
 from tilewright.emulator.arrays import UNSET, Array, Mask
 from tilewright.emulator.ir import Instruction, Register
+from tilewright.emulator.operands import destinations, sources
 from tilewright.emulator.ops.registry import Step, build_step
-from tilewright.emulator.unset import carries, destinations, sources
+from tilewright.emulator.unset import carries
 
 if TYPE_CHECKING:
     from tilewright.emulator.compiler import Compiler

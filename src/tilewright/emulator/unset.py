@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.emulator.flow import BasicBlock, followers
-from tilewright.emulator.ir import (
-    Address,
-    Instruction,
-    Kernel,
-    Operand,
-    Pair,
-    Register,
-    Vector,
-)
+from tilewright.emulator.ir import Instruction, Kernel
+from tilewright.emulator.operands import destinations, has_destination, sources
 
 # Whose result is one thing or lies in one place: an unset operand makes no value but a fault.
 _NO_CARRIERS = frozenset(("ld", "ldu", "atom", "ldmatrix", "mma", "wmma", "vote", "match", "redux",
                           "elect", "call", "bar", "barrier"))  # fmt: skip
-# Instructions whose first operand is no destination.
-_NO_DESTINATION = ("st", "red", "bra", "bar", "barrier", "cp", "stmatrix", "ret", "exit", "call",
-                   "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence",
-                   "nanosleep", "setmaxnreg", "griddepcontrol", "trap", "brkpt")  # fmt: skip
 
 
 def carries(instruction: Instruction) -> bool:
     """Whether an unset operand only makes the result unset: nothing else comes of it yet."""
-    return _has_destination(instruction) and instruction.mnemonic not in _NO_CARRIERS
+    return has_destination(instruction) and instruction.mnemonic not in _NO_CARRIERS
 
 
 def unset_values(kernel: Kernel, reads: dict[int, tuple[str, ...]]) -> dict[str, None]:
@@ -91,41 +80,7 @@ def _written_in(kernel: Kernel, block: BasicBlock) -> frozenset[str]:
     )
 
 
-def _has_destination(instruction: Instruction) -> bool:
-    store = ".store" in instruction.opcode
-    return bool(instruction.operands) and instruction.mnemonic not in _NO_DESTINATION and not store
-
-
-def destinations(instruction: Instruction) -> Iterator[str]:
-    """The registers that an instruction writes."""
-    if _has_destination(instruction):
-        yield from _names(instruction.operands[0], addresses=False)
-
-
-def sources(instruction: Instruction) -> Iterator[str]:
-    """The registers that an instruction's operands read, its guard left aside."""
-    operands = instruction.operands[1 if _has_destination(instruction) else 0 :]
-    if instruction.opcode.startswith(("xor", "sub")) and len(set(operands)) == 1:
-        return  # a register against itself is a way to write zero
-    for operand in operands:
-        yield from _names(operand, addresses=True)
-
-
 def _read(instruction: Instruction) -> Iterator[str]:
     if instruction.guard is not None:
         yield instruction.guard.name
     yield from sources(instruction)
-
-
-def _names(operand: Operand, addresses: bool) -> Iterator[str]:
-    match operand:
-        case Register(name=name):
-            yield name
-        case Address(base=Register(name=name)) if addresses:
-            yield name
-        case Vector(items=items):
-            for item in items:
-                yield from _names(item, addresses)
-        case Pair(first=first, second=second):
-            yield from _names(first, addresses)
-            yield from _names(second, addresses)
