@@ -373,18 +373,7 @@ def test_batched_products(size: int) -> None:
     clean("matmul.cu", f"batched<{size}>", (3,), (32, 4), args, {0: a @ b}, 1e-4, 1e-4)
 
 
-@pytest.mark.parametrize(
-    "defines",
-    [
-        {},
-        pytest.param(
-            {"SPACE_FIRST": 1},
-            marks=pytest.mark.xfail(
-                reason="ld.global.acquire.gpu is not modelled", raises=UnsupportedError, strict=True
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("defines", [{}, {"SPACE_FIRST": 1}])
 def test_split_k_by_turns(defines: dict[str, object]) -> None:
     a, b = normal(7, 53), normal(53, 37)
     args = [unset(7, 37), a, b, 7, 37, 53, np.zeros(2, "i4")]

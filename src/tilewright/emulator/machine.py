@@ -14,13 +14,13 @@ import numpy as np
 from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, POISON, UNSET, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
+from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.flow import BasicBlock
 from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
-from tilewright.emulator.ir import Instruction
 from tilewright.emulator.local import LocalMemory
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
@@ -63,7 +63,7 @@ class Machine:
         self.exists, self.exited = self.everyone, self.nobody
         self.ready: dict[int, Array] = {}  # basic block → lanes that are about to run it
         self.gather = Gather(self)
-        self.parked: dict[int, Array] = {}  # barrier block → lanes that wait in it
+        self.barriers = Barriers(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
@@ -124,8 +124,7 @@ class Machine:
                         return False
                 if self.steps > MOST_STEPS:
                     self.stuck(f"{MOST_STEPS:,} steps did not end it")
-        if self.parked:
-            self._deadlock()
+        self.barriers.deadlock()
         return True
 
     def check_partners(self, at: int, there: Array, valid: Array, mask: Mask) -> None:
@@ -156,7 +155,7 @@ class Machine:
         user = self.program.kernel.instructions[at]
         if read != at:
             what += f", and {user.text!r} in line {user.place.line} makes use of what came of it"
-        self._fault("uninitialised", read, what, *lane)
+        self.fault_at("uninitialised", read, what, *lane)
 
     def stuck(self, why: str) -> None:
         """Reports an endless loop, and gives the chunk up."""
@@ -165,10 +164,10 @@ class Machine:
         block, warp, lane = (int(i) for i in np.argwhere(self.ready[number])[0])
         at = min(self.program.blocks[min(number, len(self.program.blocks) - 1)].first,
                  len(self.program.kernel.instructions) - 1)  # fmt: skip
-        self._fault("endless-loop", at, why, block, warp, lane)
+        self.fault_at("endless-loop", at, why, block, warp, lane)
         self.ready.clear()
         self.gather.waiting.clear()
-        self.parked.clear()
+        self.barriers.clear()
 
     def _run_block(self, number: int, lanes: Array) -> None:
         if number == len(self.program.blocks):  # fell off the end
@@ -176,7 +175,9 @@ class Machine:
             return
         block = self.program.blocks[number]
         if block.barrier is not None:
-            self._park(number, block, lanes)
+            waiting, rest = self._split(block, lanes)
+            self.put(number + 1, rest)
+            self.barriers.park(number, waiting)
             return
         if number in self.program.meetings:
             lanes = self.gather.admit(number, lanes)
@@ -187,7 +188,7 @@ class Machine:
     def _run_steps(self, number: int, lanes: Array) -> None:
         block = self.program.blocks[number]
         mask = None if lanes is self.everyone or lanes.all() else lanes
-        self._issued(number, lanes)
+        self.issued(number, lanes)
         for step in block.steps:
             step(self, mask)
         if self.killed.any():
@@ -197,10 +198,10 @@ class Machine:
             if not lanes.any():
                 return
         taken, rest = self._split(block, lanes)
-        self._put(number + 1, rest)
+        self.put(number + 1, rest)
         if block.end is not None and taken.any():
             if block.end.mnemonic == "bra":
-                self._put(block.target, taken)
+                self.put(block.target, taken)
             else:
                 self._exit(taken)
                 if block.end.mnemonic == "trap":
@@ -219,21 +220,22 @@ class Machine:
             return self.nobody, lanes
         return lanes & holds, lanes & ~holds
 
-    def _put(self, number: int, lanes: Array) -> None:
+    def put(self, number: int, lanes: Array) -> None:
         """Adds lanes at a basic block; they merge with those that are there already."""
         if lanes is self.nobody or not lanes.any():
             return
         there = self.ready.get(number)
         self.ready[number] = lanes if there is None else there | lanes
 
-    def _issued(self, number: int, lanes: Array) -> None:
+    def issued(self, number: int, lanes: Array) -> None:
+        """Counts a basic block for the warps that have one of these lanes."""
         everyone = self.blocks * self.warps
         warps = everyone if lanes is self.everyone else int(lanes.any(-1).sum())
         self.trace.issues[number] += warps
 
     def _exit(self, lanes: Array) -> None:
         self.exited = self.exited | lanes
-        self._release()  # who waits at a barrier no longer waits for these
+        self.barriers.release()  # who waits there no longer waits for these
 
     def _advance(self, polling: frozenset[int]) -> int:
         """Runs a basic block of some lanes; its number."""
@@ -243,86 +245,6 @@ class Machine:
         number, lanes = self.schedule.take(self.ready, polling)
         self._run_block(number, lanes)
         return number
-
-    # --- barriers -----------------------------------------------------------------------
-
-    def _park(self, number: int, block: BasicBlock, lanes: Array) -> None:
-        """Lets lanes wait in a barrier; those whose guard is false go on."""
-        waiting, rest = self._split(block, lanes)
-        self._put(number + 1, rest)
-        if waiting.any():
-            there = self.parked.get(number)
-            self.parked[number] = waiting if there is None else there | waiting
-            self._release()
-
-    def _release(self) -> None:
-        """Lets the blocks go on whose barrier is complete.
-
-        Warps meet at the barrier's number, also when they wait in different instructions.
-        """
-        meetings: dict[int, list[int]] = {}
-        for number in self.parked:
-            meetings.setdefault(self._barrier(number)[0], []).append(number)
-        for numbers in meetings.values():
-            complete = self._complete(numbers)
-            if complete.any():
-                if self.hazards is not None:
-                    self._order(numbers, complete)
-                for number in numbers:
-                    self._leave(number, complete)
-
-    def _order(self, numbers: list[int], complete: Array) -> None:
-        """The barrier orders the warps that wait in it, and shows lanes that it divides."""
-        assert self.hazards is not None
-        waiting = [self.parked[number] for number in numbers]
-        together: Array = np.logical_or.reduce(waiting)
-        warps: Array = np.logical_or(together.any(-1), self.exited.all(-1))
-        if len(numbers) > 1:
-            split = sum(lanes.any(-1).astype(np.int8) for lanes in waiting) > 1
-            split = split & complete[:, None]
-            if split.any():
-                block, warp = (int(i) for i in np.argwhere(split)[0])
-                number = max(n for n in numbers if self.parked[n][block, warp].any())
-                lane = int(np.flatnonzero(self.parked[number][block, warp])[0])
-                lines = sorted({self._end(n).place.line for n in numbers})
-                what = f"lanes of one warp wait at the barriers of lines {_and(lines)} at once"
-                at = self.program.blocks[number].last - 1
-                self._fault("divergent-barrier", at, what, block, warp, lane)
-        self.hazards.clocks.meet(complete, warps)
-
-    def _end(self, number: int) -> Instruction:
-        end = self.program.blocks[number].end
-        assert end is not None  # barriers and exits have one
-        return end
-
-    def _leave(self, number: int, complete: Array) -> None:
-        waiting = self.parked.pop(number)
-        go = waiting & complete[:, None, None]
-        if go.any():
-            self._issued(number, go)
-            self._put(number + 1, self.everyone if go.all() else go)
-        if (left := waiting & ~go).any():
-            self.parked[number] = left
-
-    def _complete(self, numbers: list[int]) -> Array:
-        """The blocks in which the barrier that these basic blocks name has all it waits for.
-
-        A warp arrives once all its lanes that live are there, and then counts as 32 threads.
-        """
-        waiting: Array = np.logical_or.reduce([self.parked[number] for number in numbers])
-        arrived: Array = np.logical_and.reduce(waiting | self.exited, axis=2)
-        warps: Array = np.logical_or.reduce(waiting, axis=2)
-        counts = [count for _, count in map(self._barrier, numbers) if count is not None]
-        enough: Array = np.logical_and.reduce(arrived, axis=1)
-        if counts:
-            enough = LANES * (arrived & warps).sum(1) >= max(counts)
-        complete: Array = enough & np.logical_or.reduce(warps, axis=1)
-        return complete
-
-    def _barrier(self, number: int) -> tuple[int, int | None]:
-        barrier = self.program.blocks[number].barrier
-        assert barrier is not None  # only barriers park
-        return barrier
 
     # --- faults -------------------------------------------------------------------------
 
@@ -338,20 +260,11 @@ class Machine:
         self.findings.lanes("out-of-bounds", at, what, where, on, self.blocks, None)
         return np.where(bad, end, offset)
 
-    def _deadlock(self) -> None:
-        self.trace.completed = False
-        for number, lanes in self.parked.items():
-            block, warp, lane = (int(i) for i in np.argwhere(lanes)[0])
-            elsewhere = int((~lanes[block] & ~self.exited[block]).sum())
-            waits = f"{int(lanes[block].sum())} lanes wait here for {elsewhere} that wait elsewhere"
-            at = self.program.blocks[number].last - 1
-            self._fault("deadlock", at, waits, block, warp, lane)
-
     def _trap(self, number: int, lanes: Array) -> None:
         self.trace.completed = False
         first = [int(i) for i in np.argwhere(lanes)[0]]
         at = self.program.blocks[number].last - 1
-        self._fault("trap", at, "the kernel executed a trap", *first)
+        self.fault_at("trap", at, "the kernel executed a trap", *first)
 
     def acquire(self, access: Access) -> None:
         """A strong load or an atomic may learn what another block has told at this address."""
@@ -385,9 +298,10 @@ class Machine:
         """Reports a fault of the first of these lanes [b, W, 32] at an instruction."""
         where = np.argwhere(np.broadcast_to(lanes, self.full))
         if len(where):
-            self._fault(kind, at, what, *(int(i) for i in where[0]))
+            self.fault_at(kind, at, what, *(int(i) for i in where[0]))
 
-    def _fault(self, kind: str, at: int, what: str, block: int, warp: int, lane: int) -> None:
+    def fault_at(self, kind: str, at: int, what: str, block: int, warp: int, lane: int) -> None:
+        """Reports a fault of one lane; `block` counts within the chunk."""
         instruction = self.program.kernel.instructions[at]
         block += self.findings.first_block
         message = (
@@ -396,7 +310,3 @@ class Machine:
         place = instruction.place
         finding = Finding(kind, message, place.file, place.line, block, warp, lane)
         self.findings.add(finding, at)
-
-
-def _and(lines: list[int]) -> str:
-    return " and ".join(map(str, lines))

@@ -300,3 +300,33 @@ def test_a_load_behind_the_parameters_is_found(execute: Execute) -> None:
 def test_what_is_no_access_stops(execute: Execute, text: str, why: str) -> None:
     with pytest.raises(UnsupportedError, match=why):
         execute(text, np.zeros(1, "u4"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["acquire.gpu.global", "global.acquire.gpu", "acquire.global.gpu", "gpu.acquire.global"],
+)
+def test_order_scope_and_space_in_any_order(execute: Execute, words: str) -> None:
+    """As ptxas takes them."""
+    out = np.array([5, 0, 1], "u4")
+    release, relaxed = words.replace("acquire", "release"), words.replace("acquire", "relaxed")
+    body = (
+        f"ld.{words}.b32 %r1, [%d0]; st.{release}.b32 [%d0+4], %r1;\n"
+        f"red.{release}.add.u32 [%d0+4], 2; atom.{relaxed}.add.u32 %r2, [%d0+8], %r1;\n"
+        "st.global.volatile.u32 [%d0], %r2; ret;"
+    )
+    report = execute(body, out, block=(1,))
+    assert (report.findings, out.tolist()) == ([], [1, 7, 6])
+    assert [row.opcode.split(".")[0] for row in report.accesses] == [
+        "ld",
+        "st",
+        "red",
+        "atom",
+        "st",
+    ]
+
+
+@pytest.mark.parametrize("words", ["global.acquire.acquire.gpu", "global.b32.acquire.gpu"])
+def test_words_that_no_order_makes_right(execute: Execute, words: str) -> None:
+    with pytest.raises(UnsupportedError, match="does not model"):
+        execute(f"ld.{words}.b32 %r1, [%d0];", np.zeros(1, "u4"))
