@@ -105,6 +105,18 @@ def test_a_mask_names_who_executes_it(launch: Execute) -> None:
     assert "lane 16)" in message
 
 
+def test_a_guard_takes_lanes_out(launch: Execute) -> None:
+    """The guard decides who executes, as a branch around the instruction would."""
+    vote = "mov.u32 %r2, 7; @%p1 vote.sync.ballot.b32 %r2, %p1, {mask};\n{behind}"
+    behind = "vote.sync.ballot.b32 %r3, %p1, -1; add.u32 %r2, %r2, %r3; st.global.u32 [%d1], %r2;"
+    out, findings = launch(vote.format(mask="0xffff", behind=behind))
+    assert out == [2 * 0xFFFF] * 16 + [7 + 0xFFFF] * 16
+    assert findings == []
+    ((kind, message),) = launch(vote.format(mask="-1", behind=behind))[1]
+    assert kind == "inactive-lane"
+    assert "names lane 16 and 15 more" in message
+
+
 def test_lanes_at_a_barrier_do_not_come(launch: Execute) -> None:
     _, findings = launch(
         "@!%p1 bra WAIT;\nshfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;\nWAIT: bar.sync 0;", threads=64

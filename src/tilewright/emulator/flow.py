@@ -86,16 +86,19 @@ def cut(kernel: Kernel) -> list[tuple[int, int]]:
 
 
 def _meetings(kernel: Kernel, first: int, last: int) -> Iterator[int]:
-    """Where between two edges instructions take another member mask than the one before."""
-    known: Operand | None = None
+    """Where between two edges other lanes meet than before: by member mask and guard."""
+    known: tuple[Operand | None, Register | None] = (None, None)
     for at in range(first, last):
         instruction = kernel.instructions[at]
         mask = member_mask(instruction)
-        if mask is not None and mask != known:
-            yield at
-            known = mask
-        if isinstance(known, Register) and known.name in destinations(instruction):
-            known = None
+        here = (mask, instruction.guard)
+        if (mask is not None or needs_whole_warps(instruction)) and here != known:
+            if mask is not None or instruction.guard is not None or known[1] is not None:
+                yield at
+            known = here
+        if any(isinstance(each, Register) and each.name in destinations(instruction)
+               for each in known):  # fmt: skip
+            known = (None, None)
 
 
 def target_of(kernel: Kernel, instruction: Instruction, starts: dict[int, int]) -> int:

@@ -28,11 +28,19 @@ _BITS = np.arange(LANES, dtype=np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """What a basic block needs before it may start. `members` None: every lane of the warp."""
+    """What a basic block needs before it may start. `members` None: every lane of the warp.
+
+    `guard` says which of the lanes that are there execute the instruction; None: all do.
+    """
 
     at: int
     aligned: bool
     members: Fetch | None
+    guard: Fetch | None
+
+    @property
+    def whole(self) -> bool:
+        return self.members is None and self.guard is None
 
 
 def meetings_of(compiler: Compiler, kernel: Kernel, block: BasicBlock) -> list[Meeting]:
@@ -45,7 +53,9 @@ def meetings_of(compiler: Compiler, kernel: Kernel, block: BasicBlock) -> list[M
             continue
         whole = mask is None or (isinstance(mask, Immediate) and mask.value & _FULL == _FULL)
         fetch = None if whole or mask is None else compiler.source(mask, "b32")
-        found.append(Meeting(at, aligned, fetch))
+        guard = instruction.guard
+        holds = None if guard is None else compiler.source(guard, "pred")
+        found.append(Meeting(at, aligned, fetch, holds))
     return found
 
 
@@ -60,7 +70,7 @@ class Gather:
     def admit(self, number: int, lanes: Array) -> Array:
         """The lanes that may run this block now; the others wait here."""
         meetings = self._machine.program.meetings[number]
-        if lanes is self._machine.everyone and all(it.members is None for it in meetings):
+        if lanes is self._machine.everyone and all(it.whole for it in meetings):
             return lanes
         if number in self.waiting:
             lanes = lanes | self.waiting.pop(number)
@@ -107,11 +117,16 @@ class Gather:
         return leaving
 
     def _named(self, meeting: Meeting, lanes: Array) -> Array:
+        present = self._present(meeting, lanes)
         if meeting.members is None:
-            return np.broadcast_to(lanes.any(-1, keepdims=True), lanes.shape)
+            return np.broadcast_to(present.any(-1, keepdims=True), lanes.shape)
         masks = np.broadcast_to(meeting.members(self._machine.regs), lanes.shape)
-        word = np.bitwise_or.reduce(np.where(lanes, masks, np.uint32(0)), axis=-1, keepdims=True)
-        return _has(word)
+        masks = np.where(present, masks, np.uint32(0))
+        return _has(np.bitwise_or.reduce(masks, axis=-1, keepdims=True))
+
+    def _present(self, meeting: Meeting, lanes: Array) -> Array:
+        """The lanes of those that are there which execute the instruction."""
+        return lanes if meeting.guard is None else lanes & meeting.guard(self._machine.regs)
 
     def _start(self, number: int, lanes: Array) -> None:
         """Reports who starts without those it needs, or under a mask without itself."""
@@ -119,14 +134,15 @@ class Gather:
         if machine.hazards is None:
             return
         for meeting in machine.program.meetings[number]:
-            absent = machine.exists if meeting.aligned else missed
-            lost = absent & self._named(meeting, lanes) & ~lanes
+            present = self._present(meeting, lanes)
+            absent = machine.exists if meeting.aligned else missed | lanes
+            lost = absent & self._named(meeting, lanes) & ~present
             if lost.any():
-                here = lanes & lost.any(-1, keepdims=True)
+                here = present & lost.any(-1, keepdims=True)
                 machine.fault(_KIND[meeting.aligned], meeting.at, _missing(meeting, lost), here)
             if meeting.members is not None:
                 masks = np.broadcast_to(meeting.members(machine.regs), lanes.shape)
-                machine.fault("inactive-lane", meeting.at, _OUTSIDE, lanes & ~_has(masks))
+                machine.fault("inactive-lane", meeting.at, _OUTSIDE, present & ~_has(masks))
 
     def _missed(self, number: int, lanes: Array) -> Array:
         """Who was waited for and is not there: it ended on another path, or waits elsewhere."""
