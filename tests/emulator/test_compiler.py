@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.emulator.barrier_forms import Barrier
 from tilewright.emulator.compiler import compile_kernel
 from tilewright.emulator.parse import parse
 from tilewright.errors import UnsupportedError
@@ -27,7 +28,7 @@ def test_basic_blocks_start_at_labels_and_end_at_branches(kernel_text: Text) -> 
     head = compiled(text).blocks[0].last  # the fixture's own instructions and the mov
     ends = [(b.first - head, b.last - head) for b in compiled(text).blocks[1:]]
     assert ends == [(0, 1), (1, 2), (2, 3), (3, 4)]
-    assert compiled(text).blocks[1].barrier == (0, None)
+    assert compiled(text).blocks[1].barrier == Barrier(0, None)
     assert compiled(text).blocks[2].target == 1
 
 
@@ -125,11 +126,16 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("bar.sync -1;", "barrier -1"),
         ("bar.sync 0, 33;", "multiple of 32"),
         ("bar.sync 0, 0;", "multiple of 32"),
-        ("bar.sync 0, %r1;", "a constant number"),
-        ("bar.sync;", "a constant number"),
-        ("bar.sync 0, 32, 1;", "a constant number"),
-        ("bar.arrive 0, 32;", "does not model"),
-        ("bar.red.popc.u32 %r1, 0, %p1;", "does not model"),
+        ("bar.sync;", "a number and perhaps a count"),
+        ("bar.sync 0, 32, 1;", "a number and perhaps a count"),
+        ("bar.sync %d1, 33;", "multiple of 32"),
+        ("bar.sync %p1;", "%p1 is a .pred register"),
+        ("bar.sync.aligned 0;", "does not model"),
+        ("bar.arrive 0;", "a number and a count"),
+        ("bar.arrive 0, 31;", "multiple of 32"),
+        ("bar.red.popc.u32 %r1, %p1;", "a destination, a number"),
+        ("bar.red.popc.u32 %p1, 0, %p1;", "%p1 is a .pred register"),
+        ("bar.red.and.u32 %r1, 0, %p1;", "does not model"),
         ("barrier.cluster.sync;", "does not model"),
         ("bar.sync.x 0;", "does not model"),
         ("ret.x;", "does not model"),

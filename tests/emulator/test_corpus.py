@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.errors import UnsupportedError
 
 CORPUS = Path(__file__).parent / "corpus"
 SEEDS = (None, 1, 2, 3, 4, 5)  # None is lockstep
@@ -429,11 +428,6 @@ def test_teams_with_barriers_of_their_own() -> None:
     clean("cooperative.cu", "teams", (1,), (128,), [unset(128), x], {0: want})
 
 
-@pytest.mark.xfail(
-    reason="no bar.arrive yet, nor barriers numbered by registers",
-    raises=UnsupportedError,
-    strict=True,
-)
 @pytest.mark.parametrize("steps", [1, 2, 5])
 @pytest.mark.parametrize("defines", [{}, {"REGISTERS": 1}])
 def test_producer_and_consumer(steps: int, defines: dict[str, object]) -> None:

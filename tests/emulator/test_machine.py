@@ -186,7 +186,10 @@ def test_a_deadlock_is_found_and_the_other_blocks_go_on(execute: Execute) -> Non
         ("deadlock", 1, 1, 0),
         ("deadlock", 1, 0, 0),
     ]
-    assert "32 lanes wait here for 32 that wait elsewhere" in report.findings[0].message
+    assert (
+        "32 lanes wait here at barrier 1, to which 32 of 64 threads have come; "
+        "32 wait elsewhere and 0 have exited"
+    ) in report.findings[0].message
     assert "'bar.sync 1'" in report.findings[0].message
     assert out.tolist() == [2] * 64
 

@@ -22,12 +22,23 @@ class Clocks:
         self.period = np.zeros((1, warps), np.int64)
         self.turn = np.zeros((1, warps), np.int64)
         self.seen = np.zeros((1, warps, warps), np.int64)
+        self.told: dict[int, Array] = {}  # barrier → what those know that arrived [B, W]
         self.even = True  # every warp has seen all periods but the present one, the same for all
 
-    def meet(self, complete: Array, waiting: Array) -> None:
+    def tell(self, barrier: int, warps: Array) -> None:
+        """The warps [B, W] arrive at a barrier without waiting: they tell and learn nothing."""
+        self._expand()
+        self.even = False
+        known = np.where(warps[:, :, None], self.seen, 0).max(1)
+        known = np.where(warps, self.period + 1, known)
+        told = self.told.get(barrier)
+        self.told[barrier] = known if told is None else np.maximum(told, known)
+        self.period += warps
+
+    def meet(self, complete: Array, waiting: Array, barrier: int) -> None:
         """The warps [B, W] that wait pass a barrier together, in the blocks [B] that are complete.
 
-        Warps that have exited need not wait: they hold the others up no longer.
+        They learn what those told there that have arrived.
         """
         if self.even and complete.all() and waiting.all():
             self.period += 1
@@ -39,6 +50,9 @@ class Clocks:
         on = waiting & complete[:, None]
         known = np.where(on[:, :, None], self.seen, -1).max(1)
         known = np.where(on, self.period + 1, known)
+        if (told := self.told.get(barrier)) is not None:
+            known = np.maximum(known, told)
+            told[complete] = 0
         self.period += on
         self.turn[on] = 0
         joined = np.maximum(self.seen, known[:, None, :])

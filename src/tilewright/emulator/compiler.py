@@ -11,12 +11,11 @@ import numpy as np
 
 from tilewright.emulator import ops
 from tilewright.emulator.arrays import TYPES, Array, Mask, constant
+from tilewright.emulator.barrier_forms import barrier_of, is_barrier
 from tilewright.emulator.flow import (
     ENDING,
     BasicBlock,
-    barrier_of,
     cut,
-    is_barrier,
     leaves,
     loops,
     polls,
@@ -283,10 +282,10 @@ def _find_ends(compiler: Compiler, block: BasicBlock, starts: dict[int, int]) ->
     for at in range(block.first, block.last):
         instruction = compiler.kernel.instructions[at]
         try:
-            if is_barrier(instruction):
-                block.barrier = barrier_of(instruction)
-            elif instruction.opcode in ("bra", "bra.uni"):
+            if instruction.opcode in ("bra", "bra.uni"):
                 block.target = target_of(compiler.kernel, instruction, starts)
+            elif is_barrier(instruction):
+                pass  # its operands are compiled with those of the others
             elif instruction.opcode not in ENDING:
                 continue
             elif instruction.operands:
@@ -304,8 +303,11 @@ def _fill(compiler: Compiler, block: BasicBlock) -> None:
                 block.steps.append(watched_guard(compiler, instruction))
             if instruction is not block.end:
                 block.steps.append(_guarded(compiler, instruction))
-            elif instruction.guard is not None:
+                continue
+            if instruction.guard is not None:
                 block.guard = compiler.source(instruction.guard, "pred")
+            if is_barrier(instruction):
+                block.barrier = barrier_of(compiler, instruction)
         except ValueError as error:
             raise unsupported(instruction, f"its operands are not understood: {error}") from error
 

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tilewright.emulator.arrays import LANES
-from tilewright.emulator.ir import Immediate, Instruction, Kernel, Operand, Register, Symbol
+from tilewright.emulator.barrier_forms import Barrier, is_barrier
+from tilewright.emulator.ir import Instruction, Kernel, Operand, Register, Symbol
 from tilewright.emulator.operands import destinations
 from tilewright.emulator.ops.registry import Step
 
 if TYPE_CHECKING:
     from tilewright.emulator.compiler import Fetch
 
-_BARRIER = re.compile(r"(?:bar(?:\.cta)?\.sync|barrier(?:\.cta)?\.sync(?:\.aligned)?)$")
 _MEMBERS = re.compile(r"(?:shfl|vote|match|redux|elect)\.(?:\w+\.)*sync\b|bar\.warp\.sync$")
-_BARRIERS = 16  # of a block, numbered from 0
 _POLL = re.compile(r"^atom\b|^ld\..*\b(?:volatile|relaxed|acquire)\b|^nanosleep|^test_wait")
 ENDING = ("bra", "bra.uni", "ret", "ret.uni", "exit", "trap")
 
@@ -33,7 +31,7 @@ class BasicBlock:
     end: Instruction | None = None
     target: int = -1  # basic block a branch goes to
     guard: Fetch | None = None
-    barrier: tuple[int, int | None] | None = None  # its number, and its count of threads if given
+    barrier: Barrier | None = None
 
 
 def polls(kernel: Kernel, block: BasicBlock) -> bool:
@@ -60,13 +58,9 @@ def loops(blocks: list[BasicBlock], number: int) -> bool:
 def followers(blocks: list[BasicBlock], number: int) -> list[int]:
     """The blocks that may come next; one past the last is the kernel's end."""
     block = blocks[number]
-    goes_on = block.end is None or block.end.guard is not None or block.barrier is not None
+    goes_on = block.end is None or block.end.guard is not None or is_barrier(block.end)
     after = [number + 1] if goes_on else []
     return [*after, block.target] if block.target >= 0 else after
-
-
-def is_barrier(instruction: Instruction) -> bool:
-    return _BARRIER.match(instruction.opcode) is not None
 
 
 def cut(kernel: Kernel) -> list[tuple[int, int]]:
@@ -107,20 +101,6 @@ def target_of(kernel: Kernel, instruction: Instruction, starts: dict[int, int]) 
     if not isinstance(target, Symbol) or target.name not in kernel.labels:
         raise ValueError("its target is not a label of this kernel")
     return starts.get(kernel.labels[target.name], len(starts))
-
-
-def barrier_of(instruction: Instruction) -> tuple[int, int | None]:
-    """The number of a barrier and how many threads it waits for (None = all of the block)."""
-    values = [o.value for o in instruction.operands if isinstance(o, Immediate)]
-    if len(values) != len(instruction.operands) or len(values) not in (1, 2):
-        raise ValueError("a barrier takes a constant number and perhaps a constant count")
-    if not 0 <= values[0] < _BARRIERS:
-        raise ValueError(f"barrier {values[0]} must be 0 to {_BARRIERS - 1}")
-    if len(values) == 1:
-        return values[0], None
-    if values[1] <= 0 or values[1] % LANES:
-        raise ValueError(f"the count {values[1]} must be a multiple of {LANES}")
-    return values[0], values[1]
 
 
 def needs_whole_warps(instruction: Instruction) -> bool:

@@ -135,7 +135,7 @@ class Gather:
             return
         for meeting in machine.program.meetings[number]:
             present = self._present(meeting, lanes)
-            absent = machine.exists if meeting.aligned else missed | lanes
+            absent = ~machine.absent if meeting.aligned else missed | lanes
             lost = absent & self._named(meeting, lanes) & ~present
             if lost.any():
                 here = present & lost.any(-1, keepdims=True)

@@ -61,9 +61,14 @@ KINDS = {
         ),
         Kind(
             "divergent-barrier",
-            "Lanes of one warp at different barriers",
-            "Lanes of one warp wait at two barrier instructions at once: __syncthreads() stands in "
-            "divergent code.",
+            "Barrier that not all threads reach",
+            "Lanes of one warp wait at two barrier instructions at once, or threads of the block "
+            "have exited without it: __syncthreads() stands in divergent code.",
+        ),
+        Kind(
+            "invalid-barrier",
+            "Barrier that does not exist",
+            "The number of a barrier is not 0 to 15, or its count of threads is no multiple of 32.",
         ),
         Kind(
             "divergent-aligned",

@@ -60,7 +60,8 @@ class Machine:
         self.regs = self._registers(ids)
         self.everyone = np.ones(self.full, bool)  # recognised by identity, without a look inside
         self.nobody = np.zeros(self.full, bool)
-        self.exists, self.exited = self.everyone, self.nobody
+        self.exited = self.nobody
+        self.absent = self.nobody  # lanes without a thread, which count as exited
         self.ready: dict[int, Array] = {}  # basic block → lanes that are about to run it
         self.gather = Gather(self)
         self.barriers = Barriers(self)
@@ -101,8 +102,7 @@ class Machine:
         """Puts all threads at the kernel's first instruction."""
         lanes = np.arange(self.warps * LANES).reshape(1, self.warps, LANES)
         exists = np.broadcast_to(lanes < self.shape.threads, self.full)
-        self.exists = exists
-        self.exited = ~exists
+        self.exited = self.absent = ~exists
         self.ready[0] = self.everyone if exists.all() else exists
 
     def run(self) -> bool:
@@ -177,7 +177,7 @@ class Machine:
         if block.barrier is not None:
             waiting, rest = self._split(block, lanes)
             self.put(number + 1, rest)
-            self.barriers.park(number, waiting)
+            self.barriers.come(number, waiting)
             return
         if number in self.program.meetings:
             lanes = self.gather.admit(number, lanes)
@@ -300,8 +300,13 @@ class Machine:
         if len(where):
             self.fault_at(kind, at, what, *(int(i) for i in where[0]))
 
-    def fault_at(self, kind: str, at: int, what: str, block: int, warp: int, lane: int) -> None:
-        """Reports a fault of one lane; `block` counts within the chunk."""
+    def fault_at(
+        self, kind: str, at: int, what: str, block: int, warp: int, lane: int, apart: int = 0
+    ) -> None:
+        """Reports a fault of one lane; `block` counts within the chunk.
+
+        Faults of one kind at one instruction are kept where they differ in `apart`.
+        """
         instruction = self.program.kernel.instructions[at]
         block += self.findings.first_block
         message = (
@@ -309,4 +314,4 @@ class Machine:
         )
         place = instruction.place
         finding = Finding(kind, message, place.file, place.line, block, warp, lane)
-        self.findings.add(finding, at)
+        self.findings.add(finding, at, apart)

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from tilewright.emulator.ir import Address, Instruction, Operand, Pair, Register, Vector
 
 # Instructions whose first operand is no destination.
-_NO_DESTINATION = ("st", "red", "bra", "bar", "barrier", "cp", "stmatrix", "ret", "exit", "call",
+_NO_DESTINATION = ("st", "red", "bra", "cp", "stmatrix", "ret", "exit", "call",
                    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence",
                    "nanosleep", "setmaxnreg", "griddepcontrol", "trap", "brkpt")  # fmt: skip
 
 
 def has_destination(instruction: Instruction) -> bool:
+    if instruction.mnemonic in ("bar", "barrier"):
+        return ".red." in instruction.opcode and bool(instruction.operands)
     store = ".store" in instruction.opcode
     return bool(instruction.operands) and instruction.mnemonic not in _NO_DESTINATION and not store
 
