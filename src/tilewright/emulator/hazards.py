@@ -16,11 +16,11 @@ from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.clocks import MANY, Clocks
 from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
+from tilewright.emulator.traits import Traits
 
 if TYPE_CHECKING:
     from tilewright.emulator.access import Access
     from tilewright.emulator.findings import Findings
-    from tilewright.emulator.ir import Instruction
     from tilewright.emulator.memory import Allocation
 
 _WIDEST_CELL = 4
@@ -31,6 +31,7 @@ class ArrayShadows:
     """The shadows of a launch's arrays, which all chunks share; None for one nobody can write."""
 
     knowledge: Knowledge
+    traits: Traits
     watched: set[int] | None = None  # places in the list of allocations; None = all
     tables: dict[int, tuple[int, ArrayTable]] = field(default_factory=dict)  # cell size, table
 
@@ -57,7 +58,6 @@ class Hazards:
         blocks: int,
         warps: int,
         shared_bytes: int,
-        instructions: list[Instruction],
         findings: Findings,
         arrays: ArrayShadows,
     ) -> None:
@@ -65,46 +65,50 @@ class Hazards:
         self.clocks = Clocks(blocks, warps)
         self.arrays = arrays
         self._findings = findings
-        self._instructions = instructions
-        self._together = [".aligned" in instruction.opcode for instruction in instructions]
-        self._strong = [_is_strong(instruction.opcode) for instruction in instructions]
+        self._traits = arrays.traits
         self._fenced = False
         self._size = _WIDEST_CELL
         self._rows = 1  # of the table: one while all blocks do the same
         self._row = -(-shared_bytes // 16) * 16
-        self._table = Table(self._row // self._size, self.clocks)
+        self._table = Table(self._row // self._size, self.clocks, self._traits)
         self._flying = np.zeros(self._row // self._size, bool)
 
     # --- shared memory ------------------------------------------------------------------
 
     def shared_read(self, access: Access) -> None:
         cells = self._cells(access)
-        together, strong = self._together[access.at], self._strong[access.at]
-        unset = self._table.written[cells.index] == NOBODY
-        if self._flying.any() and (early := self._flying[cells.index]).any():
-            self._cell(
-                "async-read", access, cells, early, "shared memory that a cp.async still fills"
-            )
-            unset &= ~early
-        if unset.any():
-            self._cell("uninitialised", access, cells, unset, "shared memory that nobody wrote")
-        conflict = self._table.on_read(cells, access.at, strong, together)
+        self._check_set(access, cells, self._early(access, cells, "async-read"))
+        conflict = self._table.on_read(cells, access.at)
         if conflict is not None:
             self._race(access, cells, conflict, "reads")
 
     def shared_write(self, access: Access) -> None:
         cells = self._cells(access)
-        together, strong = self._together[access.at], self._strong[access.at]
-        if self._flying.any() and (early := self._flying[cells.index]).any():
-            self._cell("race", access, cells, early, "shared memory that a cp.async still fills")
-        conflict = self._table.on_write(cells, access.at, strong, together)
+        early = self._early(access, cells, "race")
+        if self._traits.updates[access.at]:
+            self._check_set(access, cells, early)
+        conflict = self._table.on_write(cells, access.at)
         if conflict is not None:
             self._race(access, cells, conflict, "writes")
+
+    def _early(self, access: Access, cells: Cells, kind: str) -> Array | None:
+        """Which of the cells a copy still fills: a finding."""
+        if not (self._flying.any() and (early := self._flying[cells.index]).any()):
+            return None
+        self._cell(kind, access, cells, early, "shared memory that a cp.async still fills")
+        return early
+
+    def _check_set(self, access: Access, cells: Cells, early: Array | None) -> None:
+        unset = self._table.written[cells.index] == NOBODY
+        if early is not None:
+            unset &= ~early
+        if unset.any():
+            self._cell("uninitialised", access, cells, unset, "shared memory that nobody wrote")
 
     def copy_starts(self, access: Access) -> None:
         """A cp.async may write from now on: whoever read these cells must be done with them."""
         cells = self._cells(access)
-        conflict = self._table.check_write(cells, together=False)
+        conflict = self._table.check_write(cells, access.at)
         if conflict is not None:
             self._race(access, cells, conflict, "writes")
         self._flying[cells.index] = True
@@ -169,20 +173,14 @@ class Hazards:
         if active is not None:
             active = np.broadcast_to(active, address.shape)
         cells = Cells(*cells_of(address, active, access.width, size))
-        strong, first = self._strong[access.at], self._findings.first_block
-        if write:
-            conflict = table.on_write(cells, access.at, strong, self.clocks, first)
-        else:
-            if allocation.unset and (unset := table.written[cells.index] == NOBODY).any():
-                self._cell(
-                    "uninitialised",
-                    access,
-                    cells,
-                    unset,
-                    "an element that nobody wrote",
-                    allocation,
-                )
-            conflict = table.on_read(cells, access.at, strong, self.clocks, first)
+        strong, first = self._traits.strong[access.at], self._findings.first_block
+        if allocation.unset and (not write or self._traits.updates[access.at]):
+            unset = table.written[cells.index] == NOBODY
+            if unset.any():
+                what = "an element that nobody wrote"
+                self._cell("uninitialised", access, cells, unset, what, allocation)
+        touch = table.on_write if write else table.on_read
+        conflict = touch(cells, access.at, strong, self.clocks, first)
         if conflict is not None:
             self._race(access, cells, conflict, "writes" if write else "reads", allocation)
 
@@ -212,7 +210,7 @@ class Hazards:
 
     def _strong_lanes(self, access: Access) -> Iterator[tuple[int, int, int]]:
         """Block, address and period of the lanes of an access that others may wait for."""
-        if not self._strong[access.at]:
+        if not self._traits.strong[access.at]:
             return
         shape = (self.blocks, *access.address.shape[1:])
         on = np.broadcast_to(True if access.active is None else access.active, shape)
@@ -258,7 +256,8 @@ class Hazards:
         allocation: Allocation | None = None,
     ) -> None:
         place = conflict.place
-        other = self._instructions[conflict.at] if conflict.at < len(self._instructions) else None
+        instructions = self._traits.instructions
+        other = instructions[conflict.at] if conflict.at < len(instructions) else None
         who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
         if conflict.warp == int(cells.warp[place]):
             who = "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
@@ -285,11 +284,3 @@ class Hazards:
             size = self.arrays.tables[allocation.number][0]
             return allocation.base + int(cells.index[place]) * size
         return int(cells.index[place]) % (self._row // self._size) * self._size
-
-
-def _is_strong(opcode: str) -> bool:
-    """Atomics and accesses that say volatile, relaxed, acquire or release."""
-    words = opcode.split(".")
-    return words[0] in ("atom", "red") or bool(
-        {"volatile", "relaxed", "acquire", "release", "mmio"} & set(words)
-    )

@@ -70,7 +70,6 @@ class Machine:
             self.blocks,
             self.warps,
             shared_bytes,
-            self.program.kernel.instructions,
             self.trace.findings,
             self.trace.arrays,
         )

@@ -1,0 +1,93 @@
+"""Order within a warp and within a block, and reads of what nobody wrote: the bug and its mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+Execute = Callable[..., Any]
+ORDERS = [{}, *({"schedule": "random", "seed": seed} for seed in (1, 2, 3))]
+# Lane t's own word is at %r50, the next one's at %r51; the flag, a word of its own, at %r60.
+OWN = (
+    ".shared .align 16 .b8 s[4096];\nmov.u32 %r60, s; shl.b32 %r49, %r99, 2;\n"
+    "add.u32 %r50, %r60, %r49; add.u32 %r50, %r50, 1024; add.u32 %r51, %r50, 4;\n"
+    "setp.eq.u32 %p9, %r99, 0; @%p9 st.shared.u32 [%r60], 0; setp.lt.u32 %p8, %r99, 31;\n"
+)
+
+pytestmark = pytest.mark.parametrize("order", ORDERS, ids=str)
+
+
+def kinds(execute: Execute, body: str, *args: Any, **how: Any) -> set[str]:
+    report = execute(body, *args, checks=True, **how)
+    assert report.completed
+    return {finding.kind for finding in report.findings}
+
+
+# --- volatile in one warp ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["write", "read"])
+def test_volatile_orders_no_lanes(execute: Execute, order: Any, first: str) -> None:
+    write, read = "st.volatile.shared.u32 [%r50], %r99;", "@%p8 ld.volatile.shared.u32 %r1, [%r51];"
+    start, one, two = OWN, write, read
+    if first == "read":
+        start, one, two = f"{OWN}{write}\nbar.sync 0;\n", read, write
+    assert kinds(execute, f"{start}{one}\n{two}", **order) == {"race"}
+    mended = f"{start}{one}\nbar.warp.sync 0xffffffff;\n{two}"
+    assert kinds(execute, mended, **order) == set()
+
+
+def test_a_loop_that_does_not_depend_on_it_polls_nothing(execute: Execute, order: Any) -> None:
+    body = (
+        f"{OWN}st.volatile.shared.u32 [%r50], %r99; mov.u32 %r2, 0;\n"
+        "L: @%p8 ld.volatile.shared.u32 %r1, [%r51];\n{sync}"
+        "add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 3; @%p1 bra L;"
+    )
+    assert kinds(execute, body.replace("{sync}", ""), **order) == {"race"}
+    body = body.replace("L: ", "bar.warp.sync 0xffffffff;\nL: ").replace("{sync}", "")
+    assert kinds(execute, body, **order) == set()
+
+
+def test_lanes_may_poll_a_volatile_flag(execute: Execute, order: Any) -> None:
+    """Lane 0 sets it, the other lanes of the warp wait for it."""
+    body = (
+        f"{OWN}bar.sync 0;\n@%p9 st.volatile.shared.u32 [%r60], 1;\n"
+        "L: ld.volatile.shared.u32 %r1, [%r60]; setp.eq.u32 %p1, %r1, 0; @%p1 bra L;"
+    )
+    assert kinds(execute, body, **order) == set()
+
+
+def test_volatile_words_of_other_warps_and_atomics_do_not_race(
+    execute: Execute, order: Any
+) -> None:
+    body = (
+        f"{OWN}bar.sync 0;\natom.shared.add.u32 %r1, [%r60], 1;\n"
+        "ld.volatile.shared.u32 %r2, [%r60];\nst.relaxed.cta.shared.u32 [%r60], 5;"
+    )
+    assert kinds(execute, body, block=(64,), **order) == set()
+
+
+# --- atomics of unset memory ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["atom.shared.add.u32 %r1,", "red.shared.max.u32"])
+def test_an_atomic_reads_what_it_changes(execute: Execute, order: Any, what: str) -> None:
+    change = f"{what} [%r50], 1;"
+    assert kinds(execute, OWN + change, **order) == {"uninitialised"}
+    assert kinds(execute, f"{OWN}st.shared.u32 [%r50], 0;\n{change}", **order) == set()
+
+
+def test_an_exchange_writes(execute: Execute, order: Any) -> None:
+    assert kinds(execute, f"{OWN}atom.shared.exch.b32 %r1, [%r50], 1;", **order) == set()
+
+
+def test_an_atomic_reads_an_output(execute: Execute, order: Any) -> None:
+    body = "mov.f32 %f1, 0f3F800000; add.u64 %d1, %d0, %d99; red.global.add.f32 [%d1], %f1;"
+    unset = np.full(32, np.nan, np.float32)
+    assert kinds(execute, body, unset, **order) == {"uninitialised"}
+    assert kinds(execute, body, np.zeros(32, np.float32), **order) == set()
+    cleared = "mov.f32 %f2, 0f00000000; add.u64 %d1, %d0, %d99; st.global.f32 [%d1], %f2;\n"
+    assert kinds(execute, cleared + body, np.full(32, np.nan, np.float32), **order) == set()
