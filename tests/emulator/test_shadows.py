@@ -91,3 +91,44 @@ def test_an_atomic_reads_an_output(execute: Execute, order: Any) -> None:
     assert kinds(execute, body, np.zeros(32, np.float32), **order) == set()
     cleared = "mov.f32 %f2, 0f00000000; add.u64 %d1, %d0, %d99; st.global.f32 [%d1], %f2;\n"
     assert kinds(execute, cleared + body, np.full(32, np.nan, np.float32), **order) == set()
+
+
+# --- local memory -----------------------------------------------------------------------
+
+LOCAL = ".local .align 16 .b8 mine[64];\nst.local.u32 [mine], 7; mov.u16 %h1, 1;\n"
+OUT = "add.u64 %d1, %d0, %d99; add.u64 %d1, %d1, %d99;\n"  # 8 bytes of a lane
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("ld.local.u32 %r1, [mine]; add.u32 %r2, %r1, 1;", set()),
+        ("ld.local.u32 %r1, [mine+4]; add.u32 %r2, %r1, 1;", {"uninitialised"}),
+        ("ld.local.u32 %r1, [mine+4]; mov.u32 %r3, %r1; add.u32 %r2, %r3, 1;", {"uninitialised"}),
+        ("ld.local.u32 %r1, [mine+4]; st.global.u32 [%d1], %r1;", {"uninitialised"}),
+        ("ld.local.u32 %r1, [mine+4]; st.local.u32 [mine+16], %r1;", set()),
+        ("ld.local.v2.u32 {%r1, %r2}, [mine]; add.u32 %r3, %r1, 1;", set()),
+        ("ld.local.v2.u32 {%r1, %r2}, [mine]; add.u32 %r3, %r2, 1;", {"uninitialised"}),
+        ("ld.local.u64 %d2, [mine]; add.u64 %d3, %d2, 1;", {"uninitialised"}),
+        ("ld.local.u64 %d2, [mine]; mov.u64 %d3, %d2; st.global.u64 [%d1], %d3;", set()),
+        ("@%p1 st.local.u32 [mine+4], 1; @%p1 ld.local.u32 %r1, [mine+4]; "
+         "@%p1 add.u32 %r2, %r1, 1;", set()),
+        ("@%p1 st.local.u32 [mine+4], 1; ld.local.u32 %r1, [mine+4]; add.u32 %r2, %r1, 1;",
+         {"uninitialised"}),
+        ("mov.u64 %d4, mine; cvta.local.u64 %d5, %d4; ld.u32 %r1, [%d5+4]; add.u32 %r2, %r1, 1;",
+         {"uninitialised"}),
+        ("mov.u64 %d4, mine; cvta.local.u64 %d5, %d4; st.u16 [%d5+4], %h1; st.u16 [%d5+6], %h1; "
+         "ld.u32 %r1, [%d5+4]; add.u32 %r2, %r1, 1;", set()),
+    ],
+)  # fmt: skip
+def test_local_memory(execute: Execute, order: Any, body: str, found: set[str]) -> None:
+    start = f"{LOCAL}{OUT}setp.lt.u32 %p1, %r99, 9;\n"
+    out = np.zeros(64, np.uint64)
+    assert kinds(execute, start + body, out, **order) == found
+
+
+def test_local_memory_says_what_was_not_written(execute: Execute, order: Any) -> None:
+    body = f"{LOCAL}ld.local.u32 %r1, [mine+4]; add.u32 %r2, %r1, 1;"
+    (finding,) = execute(body, checks=True, **order).findings
+    assert "ld touches local memory that this thread never wrote: address 0x4" in finding.message
+    assert execute(body, **order).findings == []  # the checks are off

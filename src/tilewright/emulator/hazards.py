@@ -65,12 +65,12 @@ class Hazards:
         self.clocks = Clocks(blocks, warps)
         self.arrays = arrays
         self._findings = findings
-        self._traits = arrays.traits
+        self.traits = arrays.traits
         self._fenced = False
         self._size = _WIDEST_CELL
         self._rows = 1  # of the table: one while all blocks do the same
         self._row = -(-shared_bytes // 16) * 16
-        self._table = Table(self._row // self._size, self.clocks, self._traits)
+        self._table = Table(self._row // self._size, self.clocks, self.traits)
         self._flying = np.zeros(self._row // self._size, bool)
 
     # --- shared memory ------------------------------------------------------------------
@@ -85,7 +85,7 @@ class Hazards:
     def shared_write(self, access: Access) -> None:
         cells = self._cells(access)
         early = self._early(access, cells, "race")
-        if self._traits.updates[access.at]:
+        if self.traits.updates[access.at]:
             self._check_set(access, cells, early)
         conflict = self._table.on_write(cells, access.at)
         if conflict is not None:
@@ -173,8 +173,8 @@ class Hazards:
         if active is not None:
             active = np.broadcast_to(active, address.shape)
         cells = Cells(*cells_of(address, active, access.width, size))
-        strong, first = self._traits.strong[access.at], self._findings.first_block
-        if allocation.unset and (not write or self._traits.updates[access.at]):
+        strong, first = self.traits.strong[access.at], self._findings.first_block
+        if allocation.unset and (not write or self.traits.updates[access.at]):
             unset = table.written[cells.index] == NOBODY
             if unset.any():
                 what = "an element that nobody wrote"
@@ -210,7 +210,7 @@ class Hazards:
 
     def _strong_lanes(self, access: Access) -> Iterator[tuple[int, int, int]]:
         """Block, address and period of the lanes of an access that others may wait for."""
-        if not self._traits.strong[access.at]:
+        if not self.traits.strong[access.at]:
             return
         shape = (self.blocks, *access.address.shape[1:])
         on = np.broadcast_to(True if access.active is None else access.active, shape)
@@ -256,7 +256,7 @@ class Hazards:
         allocation: Allocation | None = None,
     ) -> None:
         place = conflict.place
-        instructions = self._traits.instructions
+        instructions = self.traits.instructions
         other = instructions[conflict.at] if conflict.at < len(instructions) else None
         who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
         if conflict.warp == int(cells.warp[place]):

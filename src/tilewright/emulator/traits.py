@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array
 from tilewright.emulator.flow import BasicBlock, loops
-from tilewright.emulator.ir import Instruction, Kernel, Operand, Pair, Register, Vector
+from tilewright.emulator.ir import Instruction, Kernel
+from tilewright.emulator.uses import registers, uses
 
 _ATOMICS = ("atom", "red")
 _STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
@@ -27,6 +28,7 @@ class Traits:
     acquires: list[bool]  # a fence of its own behind it
     volatile: Array
     polls: Array  # loads that decide whether a loop goes on
+    uses: dict[str, int]  # of registers
 
     @classmethod
     def of(cls, kernel: Kernel, blocks: list[BasicBlock]) -> Traits:
@@ -43,6 +45,7 @@ class Traits:
             [each[0] != "fence" and not {"acquire", "acq_rel"}.isdisjoint(each) for each in words],
             np.array(["volatile" in each for each in words], bool),
             polls,
+            uses(instructions),
         )
 
 
@@ -56,21 +59,9 @@ def _polling(kernel: Kernel, blocks: list[BasicBlock]) -> Iterator[int]:
         wanted = {end.guard.name}
         for at in reversed(range(block.first, block.last)):
             into, *sources = kernel.instructions[at].operands or (None,)
-            if wanted.isdisjoint(_registers(into)):
+            if wanted.isdisjoint(registers(into)):
                 continue
             if kernel.instructions[at].mnemonic == "ld":
                 yield at
             for source in sources:
-                wanted.update(_registers(source))
-
-
-def _registers(operand: Operand | None) -> Iterator[str]:
-    match operand:
-        case Register(name=name):
-            yield name
-        case Vector(items=items):
-            for item in items:
-                yield from _registers(item)
-        case Pair(first=first, second=second):
-            yield from _registers(first)
-            yield from _registers(second)
+                wanted.update(registers(source))
