@@ -6,7 +6,6 @@ shadow says becomes a finding with both lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.flags import Flags
 from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
 from tilewright.emulator.traits import Traits
@@ -66,7 +66,7 @@ class Hazards:
         self.arrays = arrays
         self._findings = findings
         self.traits = arrays.traits
-        self._fenced = False
+        self._flags = Flags(self.clocks, arrays.knowledge, self.traits)
         self._size = _WIDEST_CELL
         self._rows = 1  # of the table: one while all blocks do the same
         self._row = -(-shared_bytes // 16) * 16
@@ -77,6 +77,7 @@ class Hazards:
 
     def shared_read(self, access: Access) -> None:
         cells = self._cells(access)
+        self._flags.load(access, shared=True)
         self._check_set(access, cells, self._early(access, cells, "async-read"))
         conflict = self._table.on_read(cells, access.at)
         if conflict is not None:
@@ -87,6 +88,10 @@ class Hazards:
         early = self._early(access, cells, "race")
         if self.traits.updates[access.at]:
             self._check_set(access, cells, early)
+        if self.traits.atomic[access.at]:
+            self._flags.exchange(access, shared=True)
+        else:
+            self._flags.store(access, shared=True)
         conflict = self._table.on_write(cells, access.at)
         if conflict is not None:
             self._race(access, cells, conflict, "writes")
@@ -184,45 +189,25 @@ class Hazards:
         if conflict is not None:
             self._race(access, cells, conflict, "writes" if write else "reads", allocation)
 
+    # --- flags --------------------------------------------------------------------------
+
     def release(self, access: Access) -> None:
-        """What each block knows now is told at the addresses that it touches."""
-        if self._fenced:
-            for block, address, period in self._strong_lanes(access):
-                self.arrays.knowledge.release(block, period, address)
+        """A store to arrays may tell other warps and blocks something."""
+        self._flags.first_block = self._findings.first_block
+        self._flags.store(access, shared=False)
 
     def acquire(self, access: Access) -> None:
-        """Each block learns what was told at the addresses that it reads."""
-        if self.arrays.knowledge.at_address:
-            for block, address, _ in self._strong_lanes(access):
-                self.arrays.knowledge.acquire(block, address)
+        """A load of arrays may learn what was told."""
+        self._flags.first_block = self._findings.first_block
+        self._flags.load(access, shared=False)
 
     def exchange(self, access: Access) -> None:
-        """An atomic does both, one lane after the other."""
-        if self._fenced or self.arrays.knowledge.at_address:
-            for block, address, period in self._strong_lanes(access):
-                self.arrays.knowledge.acquire(block, address)
-                if self._fenced:
-                    self.arrays.knowledge.release(block, period, address)
+        """An atomic of arrays does both."""
+        self._flags.first_block = self._findings.first_block
+        self._flags.exchange(access, shared=False)
 
     def fence(self, mask: Mask) -> None:
-        self._fenced = True
         self.clocks.fence(mask)
-
-    def _strong_lanes(self, access: Access) -> Iterator[tuple[int, int, int]]:
-        """Block, address and period of the lanes of an access that others may wait for."""
-        if not self.traits.strong[access.at]:
-            return
-        shape = (self.blocks, *access.address.shape[1:])
-        on = np.broadcast_to(True if access.active is None else access.active, shape)
-        block, warp, lane = np.nonzero(on)
-        address = np.broadcast_to(access.address, shape)[block, warp, lane]
-        period, _ = self.clocks.now(block, warp)
-        lanes = np.stack([block, address, period], 1)
-        if len(lanes) > 1:
-            lanes = np.unique(lanes, axis=0)
-        first = self._findings.first_block
-        for one, where, when in lanes.tolist():
-            yield (one + first) & 0xFFFF, where, when
 
     # --- findings -----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.arrays import Array
-from tilewright.emulator.clocks import Clocks
+from tilewright.emulator.clocks import MANY, Clocks
 from tilewright.emulator.traits import Traits
 
 NOBODY = -1
@@ -55,16 +55,19 @@ class Table:
         self.clocks, self.traits = clocks, traits
         self.written = np.full(cells, NOBODY, np.int64)
         self.read = np.full(cells, NOBODY, np.int64)
+        self.readers = np.full(cells, -1, np.int64)  # of MANY: bit w of warp w; all if not known
 
     def split(self, parts: int) -> None:
         """Every cell becomes so many."""
         self.written = np.repeat(self.written, parts)
         self.read = np.repeat(self.read, parts)
+        self.readers = np.repeat(self.readers, parts)
 
     def repeat(self, blocks: int) -> None:
         """The same cells for each of so many blocks."""
         self.written = np.tile(self.written, blocks)
         self.read = np.tile(self.read, blocks)
+        self.readers = np.tile(self.readers, blocks)
 
     def on_read(self, cells: Cells, at: int) -> Conflict | None:
         """Records reads; the first that is not ordered after the cell's last write, if any."""
@@ -74,6 +77,8 @@ class Table:
         mixed = self._mixed(old, record)
         self.read[cells.index] = mixed
         self._merge(cells.index, mixed)
+        if not self.clocks.even:
+            self._note_readers(cells, old, record)
         return self._conflict(found, self.written, cells, wrote=True)
 
     def on_write(self, cells: Cells, at: int) -> Conflict | None:
@@ -120,6 +125,18 @@ class Table:
             kept = last[differs] & 0xFFF
             self.read[where] = ours | np.where(other_warp, 0xFFF, kept | 63)
 
+    def _note_readers(self, cells: Cells, old: Array, record: Array) -> None:
+        """Which warps read the cells that several read, where not all know the same."""
+        many = self.read[cells.index] >> 6 & 63 == MANY
+        if not many.any():
+            return
+        index, warp, old = cells.index[many], cells.warp[many], old[many]
+        who = old >> 6 & 63
+        before = np.where(who == MANY, self.readers[index], np.int64(1) << np.minimum(who, 62))
+        self.readers[index] = np.where(old >> 40 == record[many] >> 40, before, 0)
+        for one in range(self.clocks.warps):
+            self.readers[index[warp == one]] |= 1 << one
+
     # --- order --------------------------------------------------------------------------
 
     def _unordered(self, record: Array, cells: Cells, at: int, pair: str) -> Array:
@@ -138,6 +155,9 @@ class Table:
         _, turn = clocks.now(block, warp)
         earlier_turn = (record >> 28 & _MOST_TURNS) < np.minimum(turn, _MOST_TURNS)
         ordered = clocks.before(block, warp, who, period)
+        if pair == _WRITE_AFTER_READ and (many := who == MANY).any():
+            readers = self.readers[cells.index[suspects[many]]]
+            ordered[many] = clocks.all_before(block[many], warp[many], readers, period[many])
         same_warp = (whose == lane) | earlier_turn | self.traits.together[at]
         ordered |= (who == warp) & same_warp
         if self.traits.strong[at]:

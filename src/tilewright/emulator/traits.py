@@ -23,6 +23,7 @@ class Traits:
     instructions: list[Instruction]
     together: list[bool]  # the lanes of a warp execute it as one, after all that the warp did
     strong: list[bool]  # atomics, and what says volatile, relaxed, acquire or release
+    atomic: list[bool]
     updates: list[bool]  # atomics whose result depends on what was there
     releases: list[bool]  # a fence of its own before it
     acquires: list[bool]  # a fence of its own behind it
@@ -40,6 +41,7 @@ class Traits:
             instructions,
             ["aligned" in each for each in words],
             [each[0] in _ATOMICS or not _STRONG.isdisjoint(each) for each in words],
+            [each[0] in _ATOMICS for each in words],
             [each[0] in _ATOMICS and "exch" not in each for each in words],
             [each[0] != "fence" and not {"release", "acq_rel"}.isdisjoint(each) for each in words],
             [each[0] != "fence" and not {"acquire", "acq_rel"}.isdisjoint(each) for each in words],
