@@ -143,7 +143,8 @@ WAYS = {  # how the producer sets the flag, and how the consumer polls it, witho
     "relaxed": ("st.relaxed.cta.{space}.u32 [{flag}], 1;",
                 "ld.relaxed.cta.{space}.u32 %r1, [{flag}];"),
     "atomic": ("red.{space}.add.u32 [{flag}], 1;", "atom.{space}.or.b32 %r1, [{flag}], 0;"),
-    "exchange": ("atom.{space}.exch.b32 %r9, [{flag}], 1;", "ld.volatile.{space}.u32 %r1, [{flag}];"),
+    "exchange": ("atom.{space}.exch.b32 %r9, [{flag}], 1;",
+                 "ld.volatile.{space}.u32 %r1, [{flag}];"),
 }  # fmt: skip
 SHARED = {"space": "shared", "flag": "%r60"}
 GLOBAL = {"space": "global", "flag": "%d0"}
