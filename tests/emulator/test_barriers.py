@@ -211,7 +211,7 @@ def test_a_reduction_orders_and_waits_as_a_barrier_does(execute: Execute, form: 
 
 
 def test_the_result_of_a_reduction_is_a_register_that_was_written(execute: Execute) -> None:
-    body = "setp.eq.u32 %p2, %r99, 0; {by} add.u32 %r2, %r1, 1; ret;"
+    body = "setp.eq.u32 %p2, %r99, 0; {by} st.global.u32 [%d0], %r1; ret;"
     assert kinds(start(execute, body.format(by=""))) == ["uninitialised"]
     assert kinds(start(execute, body.format(by="bar.red.popc.u32 %r1, 0, %p2;"))) == []
 

@@ -23,6 +23,9 @@ class Clocks:
         self.turn = np.zeros((1, warps), np.int64)
         self.seen = np.zeros((1, warps, warps), np.int64)
         self.told: dict[int, Array] = {}  # barrier → what those know that arrived [B, W]
+        self.heard = np.zeros((1, warps, warps), np.int64)  # from flags, but not known yet
+        self.fenced = np.zeros((1, warps), np.int64)  # the period that began at the last fence
+        self.fences = False  # whether there was any
         self.even = True  # every warp has seen all periods but the present one, the same for all
 
     def tell(self, barrier: int, warps: Array) -> None:
@@ -48,12 +51,14 @@ class Clocks:
         self._expand()
         self.even = False
         on = waiting & complete[:, None]
+        self._join(on)
         known = np.where(on[:, :, None], self.seen, -1).max(1)
-        known = np.where(on, self.period + 1, known)
+        latest = np.where(on, self.period + 1, known).max(1, keepdims=True)
+        known = np.where(on, latest, known)
         if (told := self.told.get(barrier)) is not None:
             known = np.maximum(known, told)
             told[complete] = 0
-        self.period += on
+        self.period = np.where(on, latest, self.period)
         self.turn[on] = 0
         joined = np.maximum(self.seen, known[:, None, :])
         self.seen = np.where(on[:, :, None], joined, self.seen)
@@ -69,10 +74,43 @@ class Clocks:
         self.turn += warps
 
     def fence(self, mask: Mask) -> None:
-        """A fence ends the period of its warp, so that a release can say what lies before it."""
+        """A fence ends the period of its warp, so that a flag can say what lies before it.
+
+        No period that the warp knows of is later than its own, so that what lies before a period
+        of one warp lies before it in all warps that this one waited for.
+        """
         self._expand()
-        self.even = False
-        self.period += 1 if mask is None else np.broadcast_to(mask.any(-1), self.period.shape)
+        self.even, self.fences = False, True
+        on = np.ones((1, 1), bool) if mask is None else mask.any(-1)
+        on = np.broadcast_to(on, self.period.shape)
+        self._join(on)
+        later = np.maximum(self.period + 1, self.seen.max(-1))
+        self.period = np.where(on, later, self.period)
+        self.fenced = np.where(on, self.period, self.fenced)
+
+    def learn(self, mask: Mask) -> None:
+        """An acquiring access: from now on its warps know what they heard."""
+        self._expand()
+        on = np.ones((1, 1), bool) if mask is None else mask.any(-1)
+        on = np.broadcast_to(on, self.period.shape)
+        self._join(on)
+        self.period = np.where(on, np.maximum(self.period, self.seen.max(-1)), self.period)
+
+    def telling(self, block: int, warp: int) -> Array | None:
+        """The periods [W] that lie before a flag which this warp sets now; None without a fence."""
+        if not self.fenced[block, warp]:
+            return None
+        row: Array = self.seen[block, warp].copy()
+        row[warp] = self.fenced[block, warp]
+        return row
+
+    def hear(self, block: int, warp: int, told: Array) -> None:
+        """This warp read a flag; it may rely on that from its next fence or barrier on."""
+        self.heard[block, warp] = np.maximum(self.heard[block, warp], told)
+
+    def _join(self, on: Array) -> None:
+        joined = np.maximum(self.seen, self.heard)
+        self.seen = np.where(on[:, :, None], joined, self.seen)
 
     def before(self, block: Array, warp: Array, who: Array, period: Array) -> Array:
         """Whether periods of warps `who` of the same block lie before now in `warp`.
@@ -88,6 +126,15 @@ class Clocks:
         earlier: Array = period < known
         return earlier
 
+    def all_before(self, block: Array, warp: Array, others: Array, period: Array) -> Array:
+        """Like `before`, of all the warps that a bit of `others` names but the warp itself."""
+        row = block if self.period.shape[0] > 1 else np.zeros_like(block)
+        one = np.arange(self.warps)
+        named = (others[:, None] >> one & 1 == 1) & (one != warp[:, None])
+        later = named & (period[:, None] >= self.seen[row, warp])
+        found: Array = ~later.any(1)
+        return found
+
     def now(self, block: Array, warp: Array) -> tuple[Array, Array]:
         """Period and turn of each of these warps."""
         row = block if self.period.shape[0] > 1 else np.zeros_like(block)
@@ -95,7 +142,7 @@ class Clocks:
         return self.period[row, warp], self.turn[turn_row, warp]
 
     def _expand(self) -> None:
-        for name in ("period", "turn", "seen"):
+        for name in ("period", "turn", "seen", "heard", "fenced"):
             one = getattr(self, name)
             if one.shape[0] != self.blocks:
                 setattr(self, name, np.repeat(one, self.blocks, 0))

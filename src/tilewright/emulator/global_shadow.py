@@ -20,6 +20,7 @@ _STRONG = 1 << 26
 MOST_BLOCKS = 1 << 16  # that are told apart
 _BLOCKS = MOST_BLOCKS - 1
 _MOST_INSTRUCTIONS = (1 << 14) - 1
+_WARP = _BLOCKS << 27 | 63 << 6  # of a record: which warp of the grid
 
 
 @dataclass(slots=True)
@@ -75,8 +76,8 @@ class ArrayTable:
         late[self._unordered(old, record, cells, False, clocks)] = True
         others &= late
         self.read[cells.index] = record
-        several = others | (self.read[cells.index] & ~_STRONG != record & ~_STRONG)
-        if several.any():  # more than one thread of the grid reads this cell
+        several = others | (self.read[cells.index] & _WARP != record & _WARP)
+        if several.any():  # more than one warp of the grid reads this cell
             self.read[cells.index[several]] |= MANY << 6
         return conflict
 

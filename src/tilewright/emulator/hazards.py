@@ -6,7 +6,6 @@ shadow says becomes a finding with both lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,13 +13,14 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.flags import Flags
 from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
+from tilewright.emulator.traits import Traits
 
 if TYPE_CHECKING:
     from tilewright.emulator.access import Access
     from tilewright.emulator.findings import Findings
-    from tilewright.emulator.ir import Instruction
     from tilewright.emulator.memory import Allocation
 
 _WIDEST_CELL = 4
@@ -31,6 +31,7 @@ class ArrayShadows:
     """The shadows of a launch's arrays, which all chunks share; None for one nobody can write."""
 
     knowledge: Knowledge
+    traits: Traits
     watched: set[int] | None = None  # places in the list of allocations; None = all
     tables: dict[int, tuple[int, ArrayTable]] = field(default_factory=dict)  # cell size, table
 
@@ -57,7 +58,6 @@ class Hazards:
         blocks: int,
         warps: int,
         shared_bytes: int,
-        instructions: list[Instruction],
         findings: Findings,
         arrays: ArrayShadows,
     ) -> None:
@@ -65,46 +65,55 @@ class Hazards:
         self.clocks = Clocks(blocks, warps)
         self.arrays = arrays
         self._findings = findings
-        self._instructions = instructions
-        self._together = [".aligned" in instruction.opcode for instruction in instructions]
-        self._strong = [_is_strong(instruction.opcode) for instruction in instructions]
-        self._fenced = False
+        self.traits = arrays.traits
+        self._flags = Flags(self.clocks, arrays.knowledge, self.traits)
         self._size = _WIDEST_CELL
         self._rows = 1  # of the table: one while all blocks do the same
         self._row = -(-shared_bytes // 16) * 16
-        self._table = Table(self._row // self._size, self.clocks)
+        self._table = Table(self._row // self._size, self.clocks, self.traits)
         self._flying = np.zeros(self._row // self._size, bool)
 
     # --- shared memory ------------------------------------------------------------------
 
     def shared_read(self, access: Access) -> None:
         cells = self._cells(access)
-        together, strong = self._together[access.at], self._strong[access.at]
-        unset = self._table.written[cells.index] == NOBODY
-        if self._flying.any() and (early := self._flying[cells.index]).any():
-            self._cell(
-                "async-read", access, cells, early, "shared memory that a cp.async still fills"
-            )
-            unset &= ~early
-        if unset.any():
-            self._cell("uninitialised", access, cells, unset, "shared memory that nobody wrote")
-        conflict = self._table.on_read(cells, access.at, strong, together)
+        self._flags.load(access, shared=True)
+        self._check_set(access, cells, self._early(access, cells, "async-read"))
+        conflict = self._table.on_read(cells, access.at)
         if conflict is not None:
             self._race(access, cells, conflict, "reads")
 
     def shared_write(self, access: Access) -> None:
         cells = self._cells(access)
-        together, strong = self._together[access.at], self._strong[access.at]
-        if self._flying.any() and (early := self._flying[cells.index]).any():
-            self._cell("race", access, cells, early, "shared memory that a cp.async still fills")
-        conflict = self._table.on_write(cells, access.at, strong, together)
+        early = self._early(access, cells, "race")
+        if self.traits.updates[access.at]:
+            self._check_set(access, cells, early)
+        if self.traits.atomic[access.at]:
+            self._flags.exchange(access, shared=True)
+        else:
+            self._flags.store(access, shared=True)
+        conflict = self._table.on_write(cells, access.at)
         if conflict is not None:
             self._race(access, cells, conflict, "writes")
+
+    def _early(self, access: Access, cells: Cells, kind: str) -> Array | None:
+        """Which of the cells a copy still fills: a finding."""
+        if not (self._flying.any() and (early := self._flying[cells.index]).any()):
+            return None
+        self._cell(kind, access, cells, early, "shared memory that a cp.async still fills")
+        return early
+
+    def _check_set(self, access: Access, cells: Cells, early: Array | None) -> None:
+        unset = self._table.written[cells.index] == NOBODY
+        if early is not None:
+            unset &= ~early
+        if unset.any():
+            self._cell("uninitialised", access, cells, unset, "shared memory that nobody wrote")
 
     def copy_starts(self, access: Access) -> None:
         """A cp.async may write from now on: whoever read these cells must be done with them."""
         cells = self._cells(access)
-        conflict = self._table.check_write(cells, together=False)
+        conflict = self._table.check_write(cells, access.at)
         if conflict is not None:
             self._race(access, cells, conflict, "writes")
         self._flying[cells.index] = True
@@ -169,62 +178,36 @@ class Hazards:
         if active is not None:
             active = np.broadcast_to(active, address.shape)
         cells = Cells(*cells_of(address, active, access.width, size))
-        strong, first = self._strong[access.at], self._findings.first_block
-        if write:
-            conflict = table.on_write(cells, access.at, strong, self.clocks, first)
-        else:
-            if allocation.unset and (unset := table.written[cells.index] == NOBODY).any():
-                self._cell(
-                    "uninitialised",
-                    access,
-                    cells,
-                    unset,
-                    "an element that nobody wrote",
-                    allocation,
-                )
-            conflict = table.on_read(cells, access.at, strong, self.clocks, first)
+        strong, first = self.traits.strong[access.at], self._findings.first_block
+        if allocation.unset and (not write or self.traits.updates[access.at]):
+            unset = table.written[cells.index] == NOBODY
+            if unset.any():
+                what = "an element that nobody wrote"
+                self._cell("uninitialised", access, cells, unset, what, allocation)
+        touch = table.on_write if write else table.on_read
+        conflict = touch(cells, access.at, strong, self.clocks, first)
         if conflict is not None:
             self._race(access, cells, conflict, "writes" if write else "reads", allocation)
 
+    # --- flags --------------------------------------------------------------------------
+
     def release(self, access: Access) -> None:
-        """What each block knows now is told at the addresses that it touches."""
-        if self._fenced:
-            for block, address, period in self._strong_lanes(access):
-                self.arrays.knowledge.release(block, period, address)
+        """A store to arrays may tell other warps and blocks something."""
+        self._flags.first_block = self._findings.first_block
+        self._flags.store(access, shared=False)
 
     def acquire(self, access: Access) -> None:
-        """Each block learns what was told at the addresses that it reads."""
-        if self.arrays.knowledge.at_address:
-            for block, address, _ in self._strong_lanes(access):
-                self.arrays.knowledge.acquire(block, address)
+        """A load of arrays may learn what was told."""
+        self._flags.first_block = self._findings.first_block
+        self._flags.load(access, shared=False)
 
     def exchange(self, access: Access) -> None:
-        """An atomic does both, one lane after the other."""
-        if self._fenced or self.arrays.knowledge.at_address:
-            for block, address, period in self._strong_lanes(access):
-                self.arrays.knowledge.acquire(block, address)
-                if self._fenced:
-                    self.arrays.knowledge.release(block, period, address)
+        """An atomic of arrays does both."""
+        self._flags.first_block = self._findings.first_block
+        self._flags.exchange(access, shared=False)
 
     def fence(self, mask: Mask) -> None:
-        self._fenced = True
         self.clocks.fence(mask)
-
-    def _strong_lanes(self, access: Access) -> Iterator[tuple[int, int, int]]:
-        """Block, address and period of the lanes of an access that others may wait for."""
-        if not self._strong[access.at]:
-            return
-        shape = (self.blocks, *access.address.shape[1:])
-        on = np.broadcast_to(True if access.active is None else access.active, shape)
-        block, warp, lane = np.nonzero(on)
-        address = np.broadcast_to(access.address, shape)[block, warp, lane]
-        period, _ = self.clocks.now(block, warp)
-        lanes = np.stack([block, address, period], 1)
-        if len(lanes) > 1:
-            lanes = np.unique(lanes, axis=0)
-        first = self._findings.first_block
-        for one, where, when in lanes.tolist():
-            yield (one + first) & 0xFFFF, where, when
 
     # --- findings -----------------------------------------------------------------------
 
@@ -258,7 +241,8 @@ class Hazards:
         allocation: Allocation | None = None,
     ) -> None:
         place = conflict.place
-        other = self._instructions[conflict.at] if conflict.at < len(self._instructions) else None
+        instructions = self.traits.instructions
+        other = instructions[conflict.at] if conflict.at < len(instructions) else None
         who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
         if conflict.warp == int(cells.warp[place]):
             who = "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
@@ -285,11 +269,3 @@ class Hazards:
             size = self.arrays.tables[allocation.number][0]
             return allocation.base + int(cells.index[place]) * size
         return int(cells.index[place]) % (self._row // self._size) * self._size
-
-
-def _is_strong(opcode: str) -> bool:
-    """Atomics and accesses that say volatile, relaxed, acquire or release."""
-    words = opcode.split(".")
-    return words[0] in ("atom", "red") or bool(
-        {"volatile", "relaxed", "acquire", "release", "mmio"} & set(words)
-    )

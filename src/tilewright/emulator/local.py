@@ -10,6 +10,8 @@ import numpy as np
 
 from tilewright.emulator.arrays import BY_WIDTH, LANES, POISON, Array, Mask
 from tilewright.emulator.findings import Findings
+from tilewright.emulator.local_shadow import LocalShadow
+from tilewright.emulator.traits import Traits
 
 _WORD = 4
 
@@ -17,16 +19,23 @@ _WORD = 4
 class LocalMemory:
     """[blocks · warps · 32 threads, bytes], poisoned at the start."""
 
-    def __init__(self, full: tuple[int, int, int], nbytes: int) -> None:
+    def __init__(
+        self, full: tuple[int, int, int], nbytes: int, traits: Traits | None = None
+    ) -> None:
+        """With the traits of the instructions, loads of what nobody wrote are reported."""
         self.full, self.nbytes = full, nbytes
         self._row = max(16, -(-nbytes // 16) * 16)
         threads = full[0] * full[1] * full[2]
         self._bytes = np.full((threads, self._row), POISON, np.uint8)
         self._by_width = {width: self._bytes.view(dtype) for width, dtype in BY_WIDTH.items()}
         self._thread = np.arange(threads).reshape(full)
+        self._shadow = LocalShadow(threads, self._row, traits) if traits and nbytes else None
 
     def load(self, findings: Findings, at: int, address: Array, mask: Mask, width: int) -> Array:
         address, on = self._checked(findings, at, address, mask, width)
+        if self._shadow is not None:
+            unset = self._shadow.unset(at, self._thread, address, width)
+            self._report(findings, at, address, unset if on is None else unset & on)
         values: Array = self._by_width[width][self._thread, address // width]
         if on is None:
             return values
@@ -40,15 +49,22 @@ class LocalMemory:
         address, on = self._checked(findings, at, address, mask, width)
         values = np.broadcast_to(values, self.full)
         memory, index = self._by_width[width], address // width
-        if on is None:
-            memory[self._thread, index] = values
-        else:
-            memory[self._thread[on], index[on]] = values[on]
+        thread = self._thread
+        if on is not None:
+            thread, index, address, values = thread[on], index[on], address[on], values[on]
+        memory[thread, index] = values
+        if self._shadow is not None:
+            self._shadow.store(thread, address, width)
 
     def bytes_of(self, thread: tuple[int, int, int]) -> Array:
         """All bytes of one thread (block of the chunk, warp, lane)."""
         row: Array = self._bytes[self._thread[thread]]
         return row
+
+    def _report(self, findings: Findings, at: int, address: Array, unset: Array) -> None:
+        what = "local memory that this thread never wrote"
+        if unset.any():
+            findings.lanes("uninitialised", at, what, address, unset, self.full[0], None)
 
     def _checked(
         self, findings: Findings, at: int, address: Array, mask: Mask, width: int

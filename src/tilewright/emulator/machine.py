@@ -50,7 +50,8 @@ class Machine:
         shared_bytes = program.static_shared_bytes + shape.shared_bytes
         self.hazards = self._hazards(shared_bytes)
         self.shared = SharedMemory(self.blocks, self.warps, shared_bytes, self.hazards)
-        self.local = LocalMemory(self.full, program.local_bytes)
+        traits = None if self.hazards is None else self.hazards.traits
+        self.local = LocalMemory(self.full, program.local_bytes, traits)
         self.steps = self.polls = 0
         self.killed = np.zeros(self.full, bool)
         self.memory, self.findings, self.counters = trace.memory, trace.findings, trace.counters
@@ -73,7 +74,6 @@ class Machine:
             self.blocks,
             self.warps,
             shared_bytes,
-            self.program.kernel.instructions,
             self.trace.findings,
             self.trace.arrays,
         )

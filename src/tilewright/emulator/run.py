@@ -18,6 +18,7 @@ from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.report import Report, make_report
 from tilewright.emulator.schedule import Lockstep, Schedule, Shuffled
 from tilewright.emulator.trace import Shape, Trace
+from tilewright.emulator.traits import Traits
 from tilewright.emulator.unwritten import find_unwritten
 
 CHUNK_LANES = 16384  # lanes that run together: more costs memory, fewer costs NumPy calls
@@ -58,7 +59,8 @@ def run(
     trace = Trace(memory, Findings(program.kernel.instructions))
     if how.checks:
         knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS))
-        trace.arrays = ArrayShadows(knowledge, _watched(program, shape, memory))
+        traits = Traits.of(program.kernel, program.blocks)
+        trace.arrays = ArrayShadows(knowledge, traits, _watched(program, shape, memory))
     blocks = np.arange(shape.blocks, dtype=np.int64) if how.blocks is None else how.blocks
     size = max(1, CHUNK_LANES // (shape.warps * LANES))
     schedule = how.schedule()

@@ -25,7 +25,7 @@ class Lockstep:
     """The lowest basic block first, with all lanes that are there.
 
     Lanes that poll memory in a loop may wait for lanes behind the loop: these have their turn
-    once the others have polled a few times.
+    once the others have polled a few times, first those that do not poll themselves.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class Lockstep:
         if len(ready) == 1:
             self._polls = 0
         elif self._polls >= _PATIENCE:
-            behind = [other for other in ready if other > self._loop and other not in polling]
-            number = min(behind, default=number)
+            behind = [other for other in ready if other > self._loop]
+            number = min(behind, default=number, key=lambda other: (other in polling, other))
         if number in polling:
             self._polls += 1
             self._loop = number

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.arrays import Array
-from tilewright.emulator.clocks import Clocks
+from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.traits import Traits
 
 NOBODY = -1
 _STRONG = 1 << 27
 _MOST_INSTRUCTIONS = (1 << 15) - 1
 _MOST_TURNS = (1 << 12) - 1
+_READ_AFTER_WRITE, _WRITE_AFTER_READ, _WRITE_AFTER_WRITE = "read", "overwrite", "write"
 
 
 @dataclass(slots=True)
@@ -49,49 +51,54 @@ class Conflict:
 class Table:
     """Last write and last read of every cell."""
 
-    def __init__(self, cells: int, clocks: Clocks) -> None:
-        self.clocks = clocks
+    def __init__(self, cells: int, clocks: Clocks, traits: Traits) -> None:
+        self.clocks, self.traits = clocks, traits
         self.written = np.full(cells, NOBODY, np.int64)
         self.read = np.full(cells, NOBODY, np.int64)
+        self.readers = np.full(cells, -1, np.int64)  # of MANY: bit w of warp w; all if not known
 
     def split(self, parts: int) -> None:
         """Every cell becomes so many."""
         self.written = np.repeat(self.written, parts)
         self.read = np.repeat(self.read, parts)
+        self.readers = np.repeat(self.readers, parts)
 
     def repeat(self, blocks: int) -> None:
         """The same cells for each of so many blocks."""
         self.written = np.tile(self.written, blocks)
         self.read = np.tile(self.read, blocks)
+        self.readers = np.tile(self.readers, blocks)
 
-    def on_read(self, cells: Cells, at: int, strong: bool, together: bool) -> Conflict | None:
+    def on_read(self, cells: Cells, at: int) -> Conflict | None:
         """Records reads; the first that is not ordered after the cell's last write, if any."""
-        found = self._unordered(self.written[cells.index], cells, strong, together)
-        record = self._record(cells, at, strong)
+        found = self._unordered(self.written[cells.index], cells, at, _READ_AFTER_WRITE)
+        record = self._record(cells, at)
         old = self.read[cells.index]
         mixed = self._mixed(old, record)
         self.read[cells.index] = mixed
         self._merge(cells.index, mixed)
+        if not self.clocks.even:
+            self._note_readers(cells, old, record)
         return self._conflict(found, self.written, cells, wrote=True)
 
-    def on_write(self, cells: Cells, at: int, strong: bool, together: bool) -> Conflict | None:
+    def on_write(self, cells: Cells, at: int) -> Conflict | None:
         """Records writes; the first not ordered after the cell's last write or read, if any."""
-        found = self._unordered(self.written[cells.index], cells, strong, together)
+        found = self._unordered(self.written[cells.index], cells, at, _WRITE_AFTER_WRITE)
         conflict = self._conflict(found, self.written, cells, wrote=True)
         if conflict is None:
-            found = self._unordered(self.read[cells.index], cells, strong, together)
-            conflict = self._conflict(found, self.read, cells, wrote=False)
-        self.written[cells.index] = self._record(cells, at, strong)
+            conflict = self.check_write(cells, at)
+        self.written[cells.index] = self._record(cells, at)
         return conflict
 
-    def check_write(self, cells: Cells, together: bool) -> Conflict | None:
+    def check_write(self, cells: Cells, at: int) -> Conflict | None:
         """Like on_write, for a write that will come at any time from now on: nothing recorded."""
-        found = self._unordered(self.read[cells.index], cells, False, together)
+        found = self._unordered(self.read[cells.index], cells, at, _WRITE_AFTER_READ)
         return self._conflict(found, self.read, cells, wrote=False)
 
     # --- records ------------------------------------------------------------------------
 
-    def _record(self, cells: Cells, at: int, strong: bool) -> Array:
+    def _record(self, cells: Cells, at: int) -> Array:
+        strong = self.traits.strong[at]
         period, turn = self.clocks.now(cells.block, cells.warp)
         fixed = min(at, _MOST_INSTRUCTIONS) << 12 | (_STRONG if strong else 0)
         turn = np.minimum(turn, _MOST_TURNS)
@@ -118,9 +125,21 @@ class Table:
             kept = last[differs] & 0xFFF
             self.read[where] = ours | np.where(other_warp, 0xFFF, kept | 63)
 
+    def _note_readers(self, cells: Cells, old: Array, record: Array) -> None:
+        """Which warps read the cells that several read, where not all know the same."""
+        many = self.read[cells.index] >> 6 & 63 == MANY
+        if not many.any():
+            return
+        index, warp, old = cells.index[many], cells.warp[many], old[many]
+        who = old >> 6 & 63
+        before = np.where(who == MANY, self.readers[index], np.int64(1) << np.minimum(who, 62))
+        self.readers[index] = np.where(old >> 40 == record[many] >> 40, before, 0)
+        for one in range(self.clocks.warps):
+            self.readers[index[warp == one]] |= 1 << one
+
     # --- order --------------------------------------------------------------------------
 
-    def _unordered(self, record: Array, cells: Cells, strong: bool, together: bool) -> Array:
+    def _unordered(self, record: Array, cells: Cells, at: int, pair: str) -> Array:
         """Places in `cells` whose record is neither the same thread's nor ordered before now."""
         clocks = self.clocks
         period = record >> 40
@@ -136,11 +155,26 @@ class Table:
         _, turn = clocks.now(block, warp)
         earlier_turn = (record >> 28 & _MOST_TURNS) < np.minimum(turn, _MOST_TURNS)
         ordered = clocks.before(block, warp, who, period)
-        same_warp = (whose == lane) | earlier_turn | together
+        if pair == _WRITE_AFTER_READ and (many := who == MANY).any():
+            readers = self.readers[cells.index[suspects[many]]]
+            ordered[many] = clocks.all_before(block[many], warp[many], readers, period[many])
+        same_warp = (whose == lane) | earlier_turn | self.traits.together[at]
         ordered |= (who == warp) & same_warp
-        if strong:
-            ordered |= record & _STRONG != 0
+        if self.traits.strong[at]:
+            ordered |= (record & _STRONG != 0) & ~self._volatile(record, who == warp, at, pair)
         return suspects[~ordered]
+
+    def _volatile(self, record: Array, same_warp: Array, at: int, pair: str) -> Array:
+        """Volatile accesses of one warp's lanes that pass data: `volatile` orders no lanes.
+
+        A lane that polls passes no data by that, and neither do two writes.
+        """
+        traits = self.traits
+        if pair == _WRITE_AFTER_WRITE or not traits.volatile[at]:
+            return np.zeros(len(record), bool)
+        before = np.minimum(record >> 12 & _MOST_INSTRUCTIONS, len(traits.volatile) - 1)
+        found: Array = same_warp & traits.volatile[before] & ~traits.polls[at]
+        return found & ~traits.polls[before] if pair == _WRITE_AFTER_READ else found
 
     def _conflict(self, found: Array, table: Array, cells: Cells, wrote: bool) -> Conflict | None:
         if not found.size:

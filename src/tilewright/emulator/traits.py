@@ -1,0 +1,69 @@
+"""What the watch over memory wants to know of each instruction, found once for a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.emulator.arrays import Array
+from tilewright.emulator.flow import BasicBlock, loops
+from tilewright.emulator.ir import Instruction, Kernel
+from tilewright.emulator.uses import registers, uses
+
+_ATOMICS = ("atom", "red")
+_STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """One entry for each instruction."""
+
+    instructions: list[Instruction]
+    together: list[bool]  # the lanes of a warp execute it as one, after all that the warp did
+    strong: list[bool]  # atomics, and what says volatile, relaxed, acquire or release
+    atomic: list[bool]
+    updates: list[bool]  # atomics whose result depends on what was there
+    releases: list[bool]  # a fence of its own before it
+    acquires: list[bool]  # a fence of its own behind it
+    volatile: Array
+    polls: Array  # loads that decide whether a loop goes on
+    uses: dict[str, int]  # of registers
+
+    @classmethod
+    def of(cls, kernel: Kernel, blocks: list[BasicBlock]) -> Traits:
+        instructions = kernel.instructions
+        words = [instruction.opcode.split(".") for instruction in instructions]
+        polls = np.zeros(len(words), bool)
+        polls[list(_polling(kernel, blocks))] = True
+        return cls(
+            instructions,
+            ["aligned" in each for each in words],
+            [each[0] in _ATOMICS or not _STRONG.isdisjoint(each) for each in words],
+            [each[0] in _ATOMICS for each in words],
+            [each[0] in _ATOMICS and "exch" not in each for each in words],
+            [each[0] != "fence" and not {"release", "acq_rel"}.isdisjoint(each) for each in words],
+            [each[0] != "fence" and not {"acquire", "acq_rel"}.isdisjoint(each) for each in words],
+            np.array(["volatile" in each for each in words], bool),
+            polls,
+            uses(instructions),
+        )
+
+
+def _polling(kernel: Kernel, blocks: list[BasicBlock]) -> Iterator[int]:
+    for number, block in enumerate(blocks):
+        end, here = block.end, kernel.instructions[block.first : block.last]
+        if end is None or end.guard is None or not any(it.mnemonic == "ld" for it in here):
+            continue
+        if not loops(blocks, number):
+            continue
+        wanted = {end.guard.name}
+        for at in reversed(range(block.first, block.last)):
+            into, *sources = kernel.instructions[at].operands or (None,)
+            if wanted.isdisjoint(registers(into)):
+                continue
+            if kernel.instructions[at].mnemonic == "ld":
+                yield at
+            for source in sources:
+                wanted.update(registers(source))
