@@ -153,6 +153,8 @@ def _render(outcome: Outcome) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
+    from tilewright.emulator.by_line import inlined_words
+
     report = outcome.report
     said = "completed" if report.completed else "did not complete"
     head = f"{outcome.kernel}, grid {outcome.grid}, block {outcome.block}: {said}"
@@ -163,9 +165,9 @@ def _render(outcome: Outcome) -> RenderableType:
     parts += [Text(line) for text in report.printed for line in ("", *text.splitlines())[:1000]]
     parts.append(Text(""))
     for finding in report.findings:
-        parts.append(
-            Text(f"✗ {finding.kind}, {finding.file}:{finding.line}: {finding.message}", style="red")
-        )
+        said = f"{finding.message}{inlined_words(finding)}"
+        where = f"{finding.file}:{finding.line}"
+        parts.append(Text(f"✗ {finding.kind}, {where}: {said}", style="red"))
     if not report.findings:
         parts.append(Text("no findings"))
     for verdict in outcome.verdicts:

@@ -172,7 +172,14 @@ def _said(group: list[Finding]) -> str:
     more = f"; so do {len(group) - 1} more instructions of this line" if len(group) > 2 else ""
     if len(group) == 2:
         more = "; so does another instruction of this line"
-    return f"{printable(first.message)}{other}{more}"
+    return f"{printable(first.message)}{other}{inlined_words(first)}{more}"
+
+
+def inlined_words(finding: Finding) -> str:
+    """ " (inlined from copy.cuh:12 and tile.cuh:30)", the innermost first; empty if it was not."""
+    if not finding.inlined_from:
+        return ""
+    return f" (inlined from {printable(' and '.join(finding.inlined_from))})"
 
 
 def times_ideal(count: int, ideal: int) -> str:

@@ -28,7 +28,7 @@ class Access:
     `space` is shared, global, local, global>shared, or generic where one access is of several.
     `wavefronts` are of shared memory,
     `sectors` of 32 bytes; the ideals are what the same bytes would cost without conflicts or
-    gaps. `bytes` are what the lanes asked for.
+    gaps. `bytes` are what the lanes asked for. `inlined_from` is that of findings.
     """
 
     opcode: str
@@ -41,6 +41,7 @@ class Access:
     sectors: int
     sectors_ideal: int
     bytes: int
+    inlined_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,8 @@ class Report:
             "block": None if self.block is None else list(self.block),
             "completed": self.completed,
             "totals": dict(self.totals),
-            "findings": [asdict(finding) for finding in self.findings],
-            "accesses": [asdict(access) for access in self.accesses],
+            "findings": [_row(finding) for finding in self.findings],
+            "accesses": [_row(access) for access in self.accesses],
             "instructions": dict(self.instructions),
             "issues": rows,
             "printed": list(self.printed),
@@ -148,6 +149,10 @@ class Report:
         from tilewright.emulator.html import fragment
 
         return fragment(self)
+
+
+def _row(record: Access | Finding) -> dict[str, Any]:
+    return {**asdict(record), "inlined_from": list(record.inlined_from)}
 
 
 def with_sources(
@@ -217,6 +222,7 @@ def _access(instruction: Instruction, tally: Tally) -> Access:
         tally.sectors,
         tally.sectors_ideal,
         tally.bytes,
+        instruction.inlined_from,
     )
 
 
