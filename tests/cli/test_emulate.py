@@ -45,7 +45,7 @@ __global__ void second(Args args, float* y) { y[threadIdx.x] = args.n; }
 """
 
 ROW = ["file", "kernel", "arch", "grid", "block", "completed", "accesses", "instructions",
-       "findings", "totals", "checks"]  # fmt: skip
+       "findings", "totals", "checks", "notes", "sass"]  # fmt: skip
 
 Emulate = Callable[..., int]
 

@@ -57,6 +57,7 @@ FIELDS = [
     "shared_bytes",
     "blocks_per_sm",
     "intensity",
+    "sass",
 ]
 
 needs_nvrtc = pytest.mark.usefixtures("compiler")

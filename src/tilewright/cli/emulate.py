@@ -153,7 +153,7 @@ def _render(outcome: Outcome) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from tilewright.emulator.by_line import inlined_words
+    from tilewright.emulator.by_line import inlined_words, machine_code_words
 
     report = outcome.report
     said = "completed" if report.completed else "did not complete"
@@ -162,6 +162,7 @@ def _render(outcome: Outcome) -> RenderableType:
     if report.accesses:
         parts.append(_accesses(outcome))
     parts += [Text(line) for line in _totals(outcome)]
+    parts += [Text(words, style="yellow") for words in machine_code_words(report)]
     parts += [Text(line) for text in report.printed for line in ("", *text.splitlines())[:1000]]
     parts.append(Text(""))
     for finding in report.findings:

@@ -96,6 +96,8 @@ class Outcome:
             "findings": [asdict(finding) for finding in report.findings],
             "totals": report.totals,
             "checks": [asdict(verdict) for verdict in self.verdicts],
+            "notes": report.notes,
+            "sass": None if report.machine_code is None else report.machine_code.to_dict(),
         }
         return {name: _plain(value) for name, value in row.items()}
 

@@ -220,3 +220,13 @@ def total_words(report: Report) -> list[str]:
             ratio = times_ideal(total, ideal)
             words.append(f"{total:,} {name}" + (f", {ratio} × ideal" if ratio else ""))
     return words
+
+
+def machine_code_words(report: Report) -> list[str]:
+    """A note for each difference between PTX and machine code; no finding, but the counts' limit.
+
+    Why they were not compared stands in `report.notes` alone.
+    """
+    if report.machine_code is None:
+        return []
+    return [f"Note: {printable(str(it))}" for it in report.machine_code.differences or ()]

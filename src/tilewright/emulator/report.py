@@ -13,6 +13,7 @@ from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
+from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.trace import Trace
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Report:
                    user's own file first
     issues         warp-level issues by file and line
     printed        what the kernel's printf wrote, a call a string, in the order of the lanes
+    machine_code   the PTX against the machine code of its artifact; decided when a view of the
+                   report, its JSON or its notes are first asked for; None where nothing is known
     """
 
     completed: bool
@@ -72,6 +75,15 @@ class Report:
     sources: dict[str, str] = field(default_factory=dict, repr=False)
     issues: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)
     printed: list[str] = field(default_factory=list)
+    machine_code: MachineCode | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the counts, and no finding: how the machine code differs from the PTX.
+
+        Or why the two were not compared. Cost: see `MachineCode`.
+        """
+        return [] if self.machine_code is None else list(self.machine_code.notes)
 
     @property
     def clean(self) -> bool:
@@ -104,6 +116,8 @@ class Report:
             "instructions": dict(self.instructions),
             "issues": rows,
             "printed": list(self.printed),
+            "notes": self.notes,
+            "sass": None if self.machine_code is None else self.machine_code.to_dict(),
             "sources": dict(self.sources),
         }
 
@@ -162,6 +176,7 @@ def with_sources(
     kernel: str = "",
     grid: tuple[int, ...] | None = None,
     block: tuple[int, ...] | None = None,
+    machine_code: MachineCode | None = None,
 ) -> Report:
     """The report with the texts of its files, the user's own first, and with what was launched.
 
@@ -180,6 +195,7 @@ def with_sources(
         kernel=kernel or report.kernel,
         grid=report.grid if grid is None else grid,
         block=report.block if block is None else block,
+        machine_code=machine_code or report.machine_code,
     )
 
 
