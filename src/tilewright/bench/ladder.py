@@ -318,8 +318,16 @@ def _counted_row(
     fields |= resources(rung, problem, launch, gpu_named(engine.gpu.name))
     if report.machine_code is not None and report.machine_code.differences is not None:
         fields["sass"] = tuple(map(str, report.machine_code.differences))
-    if report.findings and verdict.correct:
-        first = report.findings[0]
-        reason = f"{first.file}:{first.line}: {first.message}"
+    if not report.clean:
+        reason = "; ".join(filter(None, (_fault(report), verdict.message)))
         fields |= {"status": "wrong", "correct": False, "reason": reason}
     return Row(**fields)
+
+
+def _fault(report: Report) -> str:
+    """The first finding with its line, and how many more there are."""
+    if not report.findings:
+        return "the launch did not complete"
+    first, more = report.findings[0], len(report.findings) - 1
+    others = f" (and {more} more finding{'s' * (more > 1)})" if more else ""
+    return f"{first.kind}, {first.file}:{first.line}: {first.message}{others}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
-from tilewright.cli.output import emit
+from tilewright.cli.output import emit, late_progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -121,30 +121,31 @@ def emulate(
         Only count; do not look for faults.
     """
     from tilewright.cli.emulate_run import Request, emulate_request  # NumPy: not for --help
+    from tilewright.emulator.by_line import printable
 
-    outcome = emulate_request(
-        Request(
-            file=file,
-            kernel=kernel,
-            grid=grid,
-            block=block,
-            arguments=tuple(arg or ()),
-            checks=tuple(check or ()),
-            saves=tuple(save or ()),
-            data_seed=data_seed,
-            defines=tuple(define or ()),
-            includes=tuple(include or ()),
-            arch=arch,
-            shared_bytes=shared_bytes,
-            cluster=cluster,
-            schedule=schedule,
-            seed=seed,
-            blocks=blocks,
-            shapes=tuple(shape or ()),
-            look_for_faults=not no_checks,
-            json=json,
-        )
+    request = Request(
+        file=file,
+        kernel=kernel,
+        grid=grid,
+        block=block,
+        arguments=tuple(arg or ()),
+        checks=tuple(check or ()),
+        saves=tuple(save or ()),
+        data_seed=data_seed,
+        defines=tuple(define or ()),
+        includes=tuple(include or ()),
+        arch=arch,
+        shared_bytes=shared_bytes,
+        cluster=cluster,
+        schedule=schedule,
+        seed=seed,
+        blocks=blocks,
+        shapes=tuple(shape or ()),
+        look_for_faults=not no_checks,
+        json=json,
     )
+    with late_progress(f"running {printable(file.name)}") as progress:
+        outcome = emulate_request(request, progress)
     emit("emulate", [outcome.to_dict()], _render(outcome), json)
     return 0 if outcome.fine else 1
 
