@@ -134,19 +134,18 @@ def late_progress(what: str, after_s: float = 1.0) -> Iterator[Callable[[int, in
 
     It starts by the clock, not by the first step that is told, and vanishes at the end.
     """
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda done, total: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    screen = Console(stderr=True)
-    if sys.stderr is None or not sys.stderr.isatty() or not screen.is_interactive:
-        yield lambda done, total: None
-        return
     bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.completed:,.0f} blocks"),
         TimeElapsedColumn(),
-        console=screen,
+        console=Console(stderr=True),
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,
