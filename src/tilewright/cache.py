@@ -24,6 +24,7 @@ import re
 import stat
 import tempfile
 import time
+import zlib
 from dataclasses import asdict, dataclass
 from functools import cache as remember
 from pathlib import Path
@@ -41,7 +42,8 @@ LIMIT_BYTES = 512 * 1024 * 1024
 _MAGIC = b"tilewright.artifact/1"
 _SUFFIX = ".tilewright"
 _KEY = re.compile(r"[0-9a-f]{64}\Z")
-_OURS = re.compile(r"[0-9a-f]{64}\.tilewright(?:\.\w+\.tmp)?\Z")
+_TEXT_SUFFIX = ".text"
+_OURS = re.compile(r"[0-9a-f]{64}\.(?:tilewright|text)(?:\.\w+\.tmp)?\Z")
 _LARGEST_ENTRY = 256 * 1024 * 1024  # no artifact is near it; a foreign file must not fill memory
 _LARGEST_META = 4 * 1024 * 1024
 _IN_MEMORY = 512  # artifacts of about 0.1 MB
@@ -113,6 +115,29 @@ class Cache:
                 f"kernels are built anew in each process: set {ENV} to a folder of yours.",
             )
 
+    def text(self, key: str) -> str | None:
+        """What `put_text` kept under this key, or None. Raises: InputError as `get`."""
+        path = self._path(key)
+        if path is None:
+            return None
+        path = path.with_suffix(_TEXT_SUFFIX)
+        try:
+            text = zlib.decompress(_read(path)).decode()
+            os.utime(path)
+        except (OSError, ValueError, zlib.error):
+            return None
+        return text
+
+    def put_text(self, key: str, text: str) -> None:
+        """Keeps what was derived from an artifact at some cost, on disk if that can be."""
+        path = self._path(key)
+        if path is None:
+            return
+        path = path.with_suffix(_TEXT_SUFFIX)
+        with contextlib.suppress(OSError):  # of an unusable folder `put` has told
+            _replace(path, zlib.compress(text.encode(), 3))
+            self._evict(keep=path)
+
     def entries(self) -> tuple[Entry, ...]:
         """What lies on disk, the last used first; damaged entries too."""
         found = [
@@ -178,7 +203,7 @@ class Cache:
         total = sum(info.st_size for _, info in files)
         goal = self.limit_bytes if total <= self.limit_bytes else self.limit_bytes * 3 // 4
         for path, info in files:
-            unfinished = not path.name.endswith(_SUFFIX)
+            unfinished = path.suffix == ".tmp"
             stale = unfinished and time.time() - info.st_mtime > _ABANDONED_S
             if stale or (total > goal and not unfinished and path != keep):
                 with contextlib.suppress(OSError):

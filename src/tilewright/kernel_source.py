@@ -16,6 +16,7 @@ from tilewright.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from tilewright.artifact import Artifact
     from tilewright.emulator.ir import Kernel, Module
 
 _LARGEST = 256 * 1024 * 1024  # bytes of a source; generated PTX can be long
@@ -59,8 +60,8 @@ def compiled(
     arch: str,
     defines: Mapping[str, object] | None,
     include_path: Sequence[str | Path],
-) -> str:
-    """The PTX of CUDA C++. Raises: InputError; ToolchainError without NVRTC; CompileError."""
+) -> Artifact:
+    """CUDA C++ as PTX and cubin. Raises: InputError; ToolchainError without NVRTC; CompileError."""
     from tilewright.build import Source, build  # NVRTC, which PTX input does not need
 
     if defines is not None and not isinstance(defines, Mapping):
@@ -74,7 +75,7 @@ def compiled(
     if unnamed := [each for each in keys if not isinstance(each, str)]:
         raise InputError(f"defines: {unnamed[0]!r} is not the name of a macro.")
     macros = tuple(sorted((key, str(value)) for key, value in (defines or {}).items()))
-    return build(Source(name, text, macros, tuple(map(str, include_path))), arch).ptx
+    return build(Source(name, text, macros, tuple(map(str, include_path))), arch)
 
 
 # --- names --------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 import tilewright
 from tilewright.__main__ import run
+from tilewright.cli.output import late_progress
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.report import Report
 
@@ -45,7 +47,7 @@ __global__ void second(Args args, float* y) { y[threadIdx.x] = args.n; }
 """
 
 ROW = ["file", "kernel", "arch", "grid", "block", "completed", "accesses", "instructions",
-       "findings", "totals", "checks"]  # fmt: skip
+       "findings", "totals", "checks", "notes", "sass"]  # fmt: skip
 
 Emulate = Callable[..., int]
 
@@ -164,6 +166,31 @@ def test_wrong_results_are_1_and_nan_is_null(
     assert "1 of 64 elements of out" in capsys.readouterr().out
 
 
+def test_long_runs_leave_pipes_clean(
+    emulate: Emulate, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    @contextmanager
+    def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+        with late_progress(what, 0) as tell:
+
+            def step(done: int, total: int) -> None:
+                told.append((done, total))
+                tell(done, total)
+
+            yield step
+
+    monkeypatch.setattr("tilewright.cli.emulate.late_progress", progress)
+    assert emulate() == 0
+    assert capsys.readouterr().err == ""
+    assert told == [(1, 1)]
+    assert emulate(SCALE, "--json", "-") == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["rows"]
+    assert "running" not in captured.err  # the table is there, as stdout holds JSON
+
+
 def test_findings_are_1_and_call_arrays_by_their_labels(
     emulate: Emulate, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,14 +247,14 @@ def test_the_data_part_of_a_padded_array(
     real = tilewright.emulate
 
     def spy(*args: Any, **options: Any) -> Report:
-        told.update(options)
+        told.update(options, progress=None)
         return real(*args, **options)
 
     monkeypatch.setattr("tilewright.cli.emulate_run.emulate", spy)
     words = SCALE.replace("n=64", "n=60")
     shapes = ("--shape", "out=60", "--shape", "in=60")
     assert emulate(words, *shapes, "--check", "out ~ in * f") == 0
-    assert told == {"shapes": {0: (60,), 1: (60,)}}
+    assert told == {"shapes": {0: (60,), 1: (60,)}, "progress": None}
     for more, said in (
         (("--shape", "out=65"), "65 is no part of 64"),
         (("--shape", "out=8x8"), "8x8 is no part of 64"),
@@ -246,6 +273,7 @@ def test_options_are_passed_on_only_when_given(
     told: list[dict[str, Any]] = []
 
     def spy(*args: Any, **options: Any) -> Report:
+        assert callable(options.pop("progress"))
         told.append(options)
         return Report(True)
 

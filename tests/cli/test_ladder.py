@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tilewright.__main__ import run
 from tilewright.bench.ladder import Ladder, Row
 from tilewright.dtypes import BF16
 from tilewright.engines.probe import gpus_found
+from tilewright.ladder.rungs import RUNGS
 from tilewright.problem import Problem
 
 EMULATED = ["--engine", "emulator"]
@@ -57,6 +59,7 @@ FIELDS = [
     "shared_bytes",
     "blocks_per_sm",
     "intensity",
+    "sass",
 ]
 
 needs_nvrtc = pytest.mark.usefixtures("compiler")
@@ -118,6 +121,22 @@ def test_counts_for_another_chip_are_labelled(capsys: pytest.CaptureFixture[str]
     said = " ".join(capsys.readouterr().out.split())
     assert "counting for NVIDIA A100 SXM 40GB (sm_80)" in said
     assert "measured on sm_90; for sm_80 they are assumed" in said
+
+
+@needs_nvrtc
+def test_a_finding_of_a_rung_is_said_and_ends_with_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rung = RUNGS["hgemm_bcf"]
+    monkeypatch.setitem(vars(rung), "text", rung.text.replace("__syncthreads();", ";", 1))
+    assert run(["ladder", *SMALL, "--rung", "hgemm_bcf"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    found = re.search(r"hgemm_bcf is wrong: race, \S*hgemm_bcf.cu:(\d+): ", said)
+    assert found is not None, said
+    assert run(["ladder", *SMALL, "--rung", "hgemm_bcf", "--json", "-"]) == 1
+    (row,) = document(capsys)["rows"]
+    assert (row["status"], row["correct"]) == ("wrong", False)
+    assert f"hgemm_bcf.cu:{found[1]}: " in row["reason"]
 
 
 @pytest.mark.parametrize(

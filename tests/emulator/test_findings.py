@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.emulator.findings import Finding, Findings
-from tilewright.emulator.ir import Instruction
+from tilewright.emulator.ir import Instruction, Place
 from tilewright.emulator.memory import GlobalMemory
 
 
@@ -46,3 +46,13 @@ def test_faults_without_an_address() -> None:
     found.add(Finding("deadlock", "nobody comes.", "k.cu", 3), 0)
     found.add(Finding("deadlock", "again", "k.cu", 3), 0)
     assert [f.message for f in found.all()] == ["nobody comes."]
+
+
+def test_a_finding_names_the_inlined_lines_that_led_to_it() -> None:
+    places = (Place("copy.cuh", 12), Place("tile.cuh", 30), Place("k.cu", 9))
+    found = Findings([Instruction("bar.sync", (), None, places, 5, "bar.sync 0")])
+    report(found, [True])
+    found.add(Finding("deadlock", "nobody comes.", "k.cu", 9), 0)
+    for finding in found.all():
+        assert (finding.file, finding.line) == ("k.cu", 9)
+        assert finding.inlined_from == ("copy.cuh:12", "tile.cuh:30")

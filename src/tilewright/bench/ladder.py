@@ -39,7 +39,8 @@ class Row:
     `us` is the median time of a run in microseconds, `speedup` the rival's time ÷ this one,
     `rel_error` ‖C−R‖F ÷ ‖R‖F against float64. Counts are of the whole launch: `instructions` PTX
     instructions issued by warps, wavefronts passes of shared memory, sectors 32 bytes each.
-    `intensity` is FLOP per byte copied to shared memory.
+    `intensity` is FLOP per byte copied to shared memory. `sass` says how the machine code
+    differs from the PTX that was counted; None where the two were not compared.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Row:
     shared_bytes: int | None = None
     blocks_per_sm: int | None = None
     intensity: float | None = None
+    sass: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -222,15 +224,17 @@ def _count(
         reports[rung.name] = report = engine.launch(launch)
         verdict = judge(engine.download(out), reference)
         rows.append(_counted_row(rung, engine, problem, launch, report, verdict))
-    return Ladder(engine.title, problem, tuple(rows), reports, notes=_notes(engine))
+    return Ladder(engine.title, problem, tuple(rows), reports, notes=_notes(engine, rows))
 
 
-def _notes(engine: EmulatorEngine) -> tuple[str, ...]:
+def _notes(engine: EmulatorEngine, rows: Sequence[Row]) -> tuple[str, ...]:
     from tilewright.gpus import MEASURED_ARCH
 
+    differences = [f"{row.name}: {words}" for row in rows for words in row.sass or ()]
     if engine.arch == MEASURED_ARCH:
-        return ()
+        return tuple(differences)
     return (
+        *differences,
         f"The rules that turn addresses into wavefronts and sectors were measured on "
         f"{MEASURED_ARCH}; for {engine.arch} they are assumed.",
     )
@@ -312,8 +316,18 @@ def _counted_row(
 ) -> Row:
     fields = identity(rung.name, rung.family, engine, problem) | judged(verdict) | report.totals
     fields |= resources(rung, problem, launch, gpu_named(engine.gpu.name))
-    if report.findings and verdict.correct:
-        first = report.findings[0]
-        reason = f"{first.file}:{first.line}: {first.message}"
+    if report.machine_code is not None and report.machine_code.differences is not None:
+        fields["sass"] = tuple(map(str, report.machine_code.differences))
+    if not report.clean:
+        reason = "; ".join(filter(None, (_fault(report), verdict.message)))
         fields |= {"status": "wrong", "correct": False, "reason": reason}
     return Row(**fields)
+
+
+def _fault(report: Report) -> str:
+    """The first finding with its line, and how many more there are."""
+    if not report.findings:
+        return "the launch did not complete"
+    first, more = report.findings[0], len(report.findings) - 1
+    others = f" (and {more} more finding{'s' * (more > 1)})" if more else ""
+    return f"{first.kind}, {first.file}:{first.line}: {first.message}{others}"

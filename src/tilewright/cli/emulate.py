@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
-from tilewright.cli.output import emit
+from tilewright.cli.output import emit, late_progress
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -121,30 +121,31 @@ def emulate(
         Only count; do not look for faults.
     """
     from tilewright.cli.emulate_run import Request, emulate_request  # NumPy: not for --help
+    from tilewright.emulator.by_line import printable
 
-    outcome = emulate_request(
-        Request(
-            file=file,
-            kernel=kernel,
-            grid=grid,
-            block=block,
-            arguments=tuple(arg or ()),
-            checks=tuple(check or ()),
-            saves=tuple(save or ()),
-            data_seed=data_seed,
-            defines=tuple(define or ()),
-            includes=tuple(include or ()),
-            arch=arch,
-            shared_bytes=shared_bytes,
-            cluster=cluster,
-            schedule=schedule,
-            seed=seed,
-            blocks=blocks,
-            shapes=tuple(shape or ()),
-            look_for_faults=not no_checks,
-            json=json,
-        )
+    request = Request(
+        file=file,
+        kernel=kernel,
+        grid=grid,
+        block=block,
+        arguments=tuple(arg or ()),
+        checks=tuple(check or ()),
+        saves=tuple(save or ()),
+        data_seed=data_seed,
+        defines=tuple(define or ()),
+        includes=tuple(include or ()),
+        arch=arch,
+        shared_bytes=shared_bytes,
+        cluster=cluster,
+        schedule=schedule,
+        seed=seed,
+        blocks=blocks,
+        shapes=tuple(shape or ()),
+        look_for_faults=not no_checks,
+        json=json,
     )
+    with late_progress(f"running {printable(file.name)}") as progress:
+        outcome = emulate_request(request, progress)
     emit("emulate", [outcome.to_dict()], _render(outcome), json)
     return 0 if outcome.fine else 1
 
@@ -153,6 +154,8 @@ def _render(outcome: Outcome) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
+    from tilewright.emulator.by_line import inlined_words, machine_code_words
+
     report = outcome.report
     said = "completed" if report.completed else "did not complete"
     head = f"{outcome.kernel}, grid {outcome.grid}, block {outcome.block}: {said}"
@@ -160,12 +163,13 @@ def _render(outcome: Outcome) -> RenderableType:
     if report.accesses:
         parts.append(_accesses(outcome))
     parts += [Text(line) for line in _totals(outcome)]
+    parts += [Text(words, style="yellow") for words in machine_code_words(report)]
     parts += [Text(line) for text in report.printed for line in ("", *text.splitlines())[:1000]]
     parts.append(Text(""))
     for finding in report.findings:
-        parts.append(
-            Text(f"✗ {finding.kind}, {finding.file}:{finding.line}: {finding.message}", style="red")
-        )
+        said = f"{finding.message}{inlined_words(finding)}"
+        where = f"{finding.file}:{finding.line}"
+        parts.append(Text(f"✗ {finding.kind}, {where}: {said}", style="red"))
     if not report.findings:
         parts.append(Text("no findings"))
     for verdict in outcome.verdicts:

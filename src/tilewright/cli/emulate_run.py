@@ -29,6 +29,7 @@ from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 if TYPE_CHECKING:
     from tilewright.emulator.ir import Kernel, Module
     from tilewright.emulator.report import Report
+    from tilewright.emulator.run import Progress
 
 Array = npt.NDArray[Any]
 
@@ -96,6 +97,8 @@ class Outcome:
             "findings": [asdict(finding) for finding in report.findings],
             "totals": report.totals,
             "checks": [asdict(verdict) for verdict in self.verdicts],
+            "notes": report.notes,
+            "sass": None if report.machine_code is None else report.machine_code.to_dict(),
         }
         return {name: _plain(value) for name, value in row.items()}
 
@@ -118,7 +121,7 @@ class _Plan:
         return array[tuple(slice(extent) for extent in self.shapes.get(label, ()))]
 
 
-def emulate_request(request: Request) -> Outcome:
+def emulate_request(request: Request, progress: Progress | None = None) -> Outcome:
     """Raises: InputError and what `emulate` raises, before anything is run or written."""
     plan = _plan(request)
     text, _ = read_source(request.file)
@@ -131,9 +134,9 @@ def emulate_request(request: Request) -> Outcome:
         for label, value in values.items()
         if label in read
     }
-    report = emulate(
-        request.file, kernel.name, plan.grid, plan.block, list(values.values()), **plan.options
-    )
+    arrays = list(values.values())
+    options = {**plan.options, "progress": progress}
+    report = emulate(request.file, kernel.name, plan.grid, plan.block, arrays, **options)
     labels = {p.name: label for p, label in zip(kernel.params, values, strict=True)}
     findings = [_labelled(finding, labels) for finding in report.findings]
     for label, path in plan.saves:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import InputError
@@ -125,6 +126,41 @@ def progress_bar(json_target: str | None) -> Iterator[Callable[[str, int, int], 
             bar.update(task, description=what, completed=done, total=total)
 
         yield tell
+
+
+@contextmanager
+def late_progress(what: str, after_s: float = 1.0) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr for work that takes longer than `after_s`; nothing where nobody watches.
+
+    It starts by the clock, not by the first step that is told, and vanishes at the end.
+    """
+    if sys.stderr is None or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} blocks"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    task = bar.add_task(what, total=None)
+    timer = Timer(after_s, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+    finally:
+        timer.cancel()
+        timer.join()  # so that it cannot start after the stop
+        if bar.live.is_started:
+            bar.stop()
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

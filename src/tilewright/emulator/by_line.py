@@ -172,7 +172,14 @@ def _said(group: list[Finding]) -> str:
     more = f"; so do {len(group) - 1} more instructions of this line" if len(group) > 2 else ""
     if len(group) == 2:
         more = "; so does another instruction of this line"
-    return f"{printable(first.message)}{other}{more}"
+    return f"{printable(first.message)}{other}{inlined_words(first)}{more}"
+
+
+def inlined_words(finding: Finding) -> str:
+    """ " (inlined from copy.cuh:12 and tile.cuh:30)", the innermost first; empty if it was not."""
+    if not finding.inlined_from:
+        return ""
+    return f" (inlined from {printable(' and '.join(finding.inlined_from))})"
 
 
 def times_ideal(count: int, ideal: int) -> str:
@@ -213,3 +220,13 @@ def total_words(report: Report) -> list[str]:
             ratio = times_ideal(total, ideal)
             words.append(f"{total:,} {name}" + (f", {ratio} × ideal" if ratio else ""))
     return words
+
+
+def machine_code_words(report: Report) -> list[str]:
+    """A note for each difference between PTX and machine code; no finding, but the counts' limit.
+
+    Why they were not compared stands in `report.notes` alone.
+    """
+    if report.machine_code is None:
+        return []
+    return [f"Note: {printable(str(it))}" for it in report.machine_code.differences or ()]

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fault. `block` is the linear block id; fields that don't apply are None."""
+    """One fault. `block` is the linear block id; fields that don't apply are None.
+
+    `inlined_from` has the lines of inlined functions that led to it, as "copy.cuh:12", the
+    innermost first; `file` and `line` are where the outermost of them was called.
+    """
 
     kind: str
     message: str
@@ -28,6 +32,7 @@ class Finding:
     address: int | None = None
     array: str | None = None
     other_line: int | None = None
+    inlined_from: tuple[str, ...] = ()
 
 
 class Findings:
@@ -74,6 +79,7 @@ class Findings:
             lane,
             where,
             memory.owner_name(where) if memory is not None else None,
+            inlined_from=instruction.inlined_from,
         )
 
     def at_lane(
@@ -105,6 +111,7 @@ class Findings:
             address,
             array,
             other_line,
+            instruction.inlined_from,
         )
 
     def add(self, finding: Finding, at: int, place: int = 0) -> None:
@@ -112,7 +119,8 @@ class Findings:
 
         Of several of one kind at one instruction, those of other `place`s are kept apart.
         """
-        self._first.setdefault((finding.kind, at, place), finding)
+        chain = self._instructions[at].inlined_from
+        self._first.setdefault((finding.kind, at, place), replace(finding, inlined_from=chain))
         self._more.setdefault((finding.kind, at, place), 0)
 
     def all(self) -> list[Finding]:

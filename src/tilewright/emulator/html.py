@@ -19,6 +19,7 @@ from tilewright.emulator.by_line import (
     files,
     finding_sentences,
     hunks,
+    machine_code_words,
     opcode_words,
     printable,
     times_ideal,
@@ -107,6 +108,7 @@ class _Page:
         yield f"<header><h1>{_text(title(report))}</h1>"
         yield f'<p class="verdict {state}">{sign} {_text(report.verdict)}</p>'
         yield "<ul>" + "".join(f"<li>{_text(words)}</li>" for words in total_words(report))
+        yield "".join(f"<li>{_text(words)}</li>" for words in machine_code_words(report))
         yield "</ul>"
         links = [("findings", "Findings"), *((f"f{n}", name) for name, n in self.numbers.items())]
         links += [("accesses", "Accesses")] if report.accesses else []

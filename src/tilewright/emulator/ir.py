@@ -102,6 +102,11 @@ class Instruction:
         """The outermost line, the one in the user's own file; the PTX line where there is none."""
         return self.places[-1] if self.places else Place("<ptx>", self.line)
 
+    @property
+    def inlined_from(self) -> tuple[str, ...]:
+        """The lines of inlined functions, as "copy.cuh:12", the innermost first."""
+        return tuple(f"{place.file}:{place.line}" for place in self.places[:-1])
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from tilewright.emulator.by_line import files, title
+from tilewright.emulator.by_line import files, inlined_words, title
 
 if TYPE_CHECKING:
     from tilewright.emulator.report import Report
@@ -50,7 +50,8 @@ def _case(report: Report) -> ET.Element:
     for finding in report.findings:
         said = {"type": _legal(finding.kind), "message": _legal(finding.message)}
         failure = ET.SubElement(case, "failure", said)
-        failure.text = _legal(f"{finding.file}:{finding.line}: {finding.message}")
+        sentence = f"{finding.message}{inlined_words(finding)}"
+        failure.text = _legal(f"{finding.file}:{finding.line}: {sentence}")
     if not report.completed and not report.findings:
         said = {"type": "incomplete", "message": report.verdict}
         ET.SubElement(case, "failure", said).text = report.verdict

@@ -13,6 +13,7 @@ from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
+from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.trace import Trace
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Access:
     `space` is shared, global, local, global>shared, or generic where one access is of several.
     `wavefronts` are of shared memory,
     `sectors` of 32 bytes; the ideals are what the same bytes would cost without conflicts or
-    gaps. `bytes` are what the lanes asked for.
+    gaps. `bytes` are what the lanes asked for. `inlined_from` is that of findings.
     """
 
     opcode: str
@@ -41,6 +42,7 @@ class Access:
     sectors: int
     sectors_ideal: int
     bytes: int
+    inlined_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Report:
                    user's own file first
     issues         warp-level issues by file and line
     printed        what the kernel's printf wrote, a call a string, in the order of the lanes
+    machine_code   the PTX against the machine code of its artifact; decided when a view of the
+                   report, its JSON or its notes are first asked for; None where nothing is known
     """
 
     completed: bool
@@ -71,6 +75,15 @@ class Report:
     sources: dict[str, str] = field(default_factory=dict, repr=False)
     issues: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)
     printed: list[str] = field(default_factory=list)
+    machine_code: MachineCode | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of the counts, and no finding: how the machine code differs from the PTX.
+
+        Or why the two were not compared. Cost: see `MachineCode`.
+        """
+        return [] if self.machine_code is None else list(self.machine_code.notes)
 
     @property
     def clean(self) -> bool:
@@ -98,11 +111,13 @@ class Report:
             "block": None if self.block is None else list(self.block),
             "completed": self.completed,
             "totals": dict(self.totals),
-            "findings": [asdict(finding) for finding in self.findings],
-            "accesses": [asdict(access) for access in self.accesses],
+            "findings": [_row(finding) for finding in self.findings],
+            "accesses": [_row(access) for access in self.accesses],
             "instructions": dict(self.instructions),
             "issues": rows,
             "printed": list(self.printed),
+            "notes": self.notes,
+            "sass": None if self.machine_code is None else self.machine_code.to_dict(),
             "sources": dict(self.sources),
         }
 
@@ -150,6 +165,10 @@ class Report:
         return fragment(self)
 
 
+def _row(record: Access | Finding) -> dict[str, Any]:
+    return {**asdict(record), "inlined_from": list(record.inlined_from)}
+
+
 def with_sources(
     report: Report,
     sources: Mapping[str, str],
@@ -157,6 +176,7 @@ def with_sources(
     kernel: str = "",
     grid: tuple[int, ...] | None = None,
     block: tuple[int, ...] | None = None,
+    machine_code: MachineCode | None = None,
 ) -> Report:
     """The report with the texts of its files, the user's own first, and with what was launched.
 
@@ -175,6 +195,7 @@ def with_sources(
         kernel=kernel or report.kernel,
         grid=report.grid if grid is None else grid,
         block=report.block if block is None else block,
+        machine_code=machine_code or report.machine_code,
     )
 
 
@@ -217,6 +238,7 @@ def _access(instruction: Instruction, tally: Tally) -> Access:
         tally.sectors,
         tally.sectors_ideal,
         tally.bytes,
+        instruction.inlined_from,
     )
 
 

@@ -22,6 +22,7 @@ from tilewright.emulator.by_line import (
     files,
     finding_sentences,
     hunks,
+    machine_code_words,
     opcode_words,
     printable,
     times_ideal,
@@ -100,6 +101,8 @@ class SourceView:
         yield from _wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
         for words in total_words(report):
             yield Text(words)
+        for words in machine_code_words(report):
+            yield from _wrapped(Text(words, style="yellow"), width)
         everything = files(report)
         chosen, notes = self._chosen([line for f in everything for line in f.counts.values()])
         columns = [c for c in _COLUMNS if any(c.shown_if(line) for line in chosen)]

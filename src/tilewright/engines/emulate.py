@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tilewright.emulator.arguments import argument_bytes, pack
 from tilewright.emulator.arrays import Array
 from tilewright.emulator.compiler import compile_kernel
+from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
@@ -67,6 +68,8 @@ def emulate(
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
              never raise.
     Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
+             The machine code is read when the report is first shown or written, see
+             `Report.machine_code`.
              Checks cost 30 to 100 % more time.
     """
     if tuple(cluster) != (1, 1, 1):
@@ -75,7 +78,8 @@ def emulate(
     full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
     how = How(_seed(schedule, seed), _block_ids(blocks, full_grid, seed), _flag("checks", checks))
     text, name = read_source(source)
-    ptx = text if is_ptx(text) else compiled(text, name, arch, defines, include_path)
+    artifact = None if is_ptx(text) else compiled(text, name, arch, defines, include_path)
+    ptx = text if artifact is None else artifact.ptx
     module = parse(ptx)
     found = kernel_named(module, kernel)
     check_threads(found, full_block)
@@ -92,8 +96,14 @@ def emulate(
         allocation.unset = how.checks and _is_unset(allocation.array)
     shape = Shape(full_grid, full_block, shared_bytes, pack(found, params))
     report = run(program, shape, memory, progress, how)
-    texts = {"<ptx>": ptx} if is_ptx(text) else {name: text, "<ptx>": ptx}
-    return with_sources(report, texts, kernel=found.name, grid=full_grid, block=full_block)
+    return with_sources(
+        report,
+        {"<ptx>": ptx} if artifact is None else {name: text, "<ptx>": ptx},
+        kernel=found.name,
+        grid=full_grid,
+        block=full_block,
+        machine_code=MachineCode(artifact, found.name),
+    )
 
 
 def _seed(schedule: str, seed: int) -> int | None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tilewright.emulator.arguments import pack
 from tilewright.emulator.arrays import POISON
 from tilewright.emulator.compiler import Program, compile_kernel
+from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
@@ -91,8 +92,14 @@ class EmulatorEngine:
             launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, launch.params)
         )
         report = run(program, shape, self._memory, self.progress)
-        ptx = {"<ptx>": launch.artifact.ptx}
-        return with_sources(report, ptx, kernel=launch.kernel, grid=launch.grid, block=launch.block)
+        return with_sources(
+            report,
+            {"<ptx>": launch.artifact.ptx},
+            kernel=launch.kernel,
+            grid=launch.grid,
+            block=launch.block,
+            machine_code=MachineCode(launch.artifact, program.kernel.name),
+        )
 
 
 def check_threads(kernel: Kernel, block: Dim3) -> None:

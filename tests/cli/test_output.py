@@ -1,0 +1,66 @@
+"""The progress of long work: on stderr, late, and only where somebody watches."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tilewright.cli.output import late_progress
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, after_s: float, works_s: float) -> str:
+    """What stderr, a terminal, gets of work that takes so long."""
+    pty = pytest.importorskip("pty")
+    monkeypatch.setenv("TERM", "xterm")
+    ours, theirs = pty.openpty()
+    os.set_blocking(ours, False)
+    with os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with late_progress("running k.cu", after_s) as tell:
+            tell(3, 8)
+            time.sleep(works_s)
+        terminal.flush()
+        try:
+            return os.read(ours, 1 << 16).decode()
+        except BlockingIOError:
+            return ""
+        finally:
+            os.close(ours)
+
+
+def test_long_work_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = shown(monkeypatch, 0.01, 0.5)
+    assert "running k.cu" in said
+    assert "3 blocks" in said
+    assert said.endswith(("\x1b[2K", "\x1b[?25h"))  # it is wiped out at the end
+
+
+def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, 60, 0) == ""
+
+
+def test_an_error_passes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KeyError), late_progress("running k.cu", 0):
+        raise KeyError
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_file_gets_nothing(forced: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if forced:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    with (tmp_path / "log").open("w") as log:
+        monkeypatch.setattr(sys, "stderr", log)
+        with late_progress("running k.cu", 0) as tell:
+            tell(3, 8)
+            time.sleep(0.2)
+    assert (tmp_path / "log").read_text() == ""
+
+
+def test_a_closed_stderr_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    with late_progress("running k.cu", 0) as tell:
+        tell(3, 8)
