@@ -256,6 +256,7 @@ def test_lanes_of_a_warp_name_two_barriers(execute: Execute) -> None:
         ("bar.sync %r1, 64;", "barrier 16 must be 0 to 15"),
         ("bar.arrive %r1, 64;", "barrier 16 must be 0 to 15"),
         ("bar.red.popc.u32 %r3, %r1, %p10;", "barrier 16 must be 0 to 15"),
+        ("bar.sync %r4;", "barrier 4294967295 must be 0 to 15"),
         ("bar.sync 1, %r2;", "the count 48 must be a multiple of 32"),
         ("bar.sync 1, %r99;", "the count 0 must be a multiple of 32"),
     ],
@@ -263,7 +264,7 @@ def test_lanes_of_a_warp_name_two_barriers(execute: Execute) -> None:
 @pytest.mark.parametrize("checks", [True, False])
 def test_values_that_no_barrier_has(execute: Execute, form: str, said: str, checks: bool) -> None:
     """Nobody waits there, and the run goes on."""
-    body = f"mov.u32 %r1, 16; mov.u32 %r2, 48; mov.u32 %r3, 0;\n{form}\nret;"
+    body = f"mov.u32 %r1, 16; mov.u32 %r2, 48; mov.u32 %r3, 0; mov.u32 %r4, -1;\n{form}\nret;"
     report = start(execute, body, checks=checks)
     finding = report.findings[0]
     assert (finding.kind, finding.block, finding.warp) == ("invalid-barrier", 0, 0)

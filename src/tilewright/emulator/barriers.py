@@ -144,7 +144,7 @@ class Barriers:
         both = np.broadcast_to(both, full)
         for pair in np.unique(both[lanes]).tolist():
             named = None if count is None else pair & 0xFFFF_FFFF
-            yield pair >> 32, named, lanes & (both == pair)
+            yield pair >> 32 & 0xFFFF_FFFF, named, lanes & (both == pair)
 
     def _settle(self, number: int, meeting: _Meeting) -> None:
         """Ends the meeting in the blocks where all have come."""
