@@ -242,3 +242,18 @@ def test_a_flag_reaches_another_block_through_a_warp(execute: Execute, order: An
     )
     words = np.zeros(64, np.uint32)
     assert kinds(execute, body, words, block=(64,), grid=(2,), **order) == set()
+
+
+def test_atomics_of_one_step_follow_each_other(execute: Execute, order: Any) -> None:
+    """Each warp writes, fences and takes a ticket; the one with the last ticket reads it all."""
+    body = (
+        f"{OWN}st.shared.u32 [%r50], %r99; mov.u32 %r1, 0;\n"
+        "and.b32 %r48, %r99, 31; setp.eq.u32 %p8, %r48, 0;\n"
+        "{fence} bar.warp.sync 0xffffffff; @%p8 atom.global.add.u32 %r1, [%d0], 1;\n"
+        "setp.eq.u32 %p1, %r1, 3; @!%p1 bra END;\nfence.acq_rel.cta;\n"
+        "ld.shared.u32 %r2, [%r60+1024]; ld.shared.u32 %r3, [%r60+1408]; add.u32 %r4, %r2, %r3;\n"
+        "END: ret;"
+    )
+    for fence, found in (("fence.acq_rel.cta;", set()), ("", {"race"})):
+        text = body.replace("{fence}", fence)
+        assert kinds(execute, text, np.zeros(1, np.uint32), block=(128,), **order) == found

@@ -40,14 +40,14 @@ class Flags:
                 self._clocks.learn(access.active)
 
     def exchange(self, access: Access, shared: bool) -> None:
-        """An atomic hears and tells."""
+        """An atomic hears and tells, one warp after the other."""
         self._fence_of_its_own(access)
         if not (self._clocks.fences or self._anything(shared)):
             return
-        lanes = self._lanes(access)
-        self._hear(lanes, shared)
-        if self._clocks.fences:
-            self._tell(lanes, shared)
+        for lane in self._lanes(access):
+            self._hear([lane], shared)
+            if self._clocks.fences:
+                self._tell([lane], shared)
         if self._traits.acquires[access.at]:
             self._clocks.learn(access.active)
 
