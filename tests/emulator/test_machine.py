@@ -244,3 +244,17 @@ def test_shared_memory_is_poison_in_every_chunk(execute: Execute) -> None:
       st.global.u32 [%d0], %r3; ret;"""
     execute(body, out, grid=(40,), block=(1024,))
     assert out.tolist() == [0xFFFF_FFFF] * 40
+
+
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_a_32_bit_address_and_its_offset_wrap(execute: Execute, space: str) -> None:
+    """Compilers let a pointer run below the start of a window and add the rest as an offset."""
+    out = np.full(1, 99, np.uint32)
+    report = execute(
+        f".{space} .align 4 .b8 s[1024]; mov.u32 %r1, s; st.{space}.u32 [%r1+512], 7;\n"
+        f"sub.u32 %r2, %r1, 508; ld.{space}.u32 %r3, [%r2+1020]; st.global.u32 [%d0], %r3;",
+        out,
+        block=(1,),
+        checks=True,
+    )
+    assert (out[0], report.findings) == (7, [])

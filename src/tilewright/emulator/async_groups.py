@@ -26,6 +26,10 @@ class AsyncGroups:
         self._copies: list[_Copy] = []
         self._open = np.zeros((1, 1, 1), np.int64)  # the group that new copies join
 
+    @property
+    def pending(self) -> bool:
+        return bool(self._copies)
+
     def issue(self, shared: SharedMemory, into: Access, values: Array) -> None:
         """Starts a copy whose source has been read."""
         self._copies.append(_Copy(into, values, self._open, into.active))

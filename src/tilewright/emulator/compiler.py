@@ -196,8 +196,11 @@ class Compiler:
             return self.source(Immediate(base.value + operand.offset), "s64")
         wide = base.name in self.types and self.types[base.name].itemsize == 8
         read = self.source(base, "s64" if wide else "u32")
+        if not wide:  # the sum has 32 bits as well
+            step = constant(operand.offset % (1 << 32), np.dtype(np.uint32))
+            return lambda regs: (read(regs) + step).astype(np.int64)
         offset = constant(operand.offset, np.dtype(np.int64))
-        return lambda regs: read(regs).astype(np.int64, copy=False) + offset
+        return lambda regs: read(regs) + offset
 
     def _symbol(self, symbol: Symbol, dtype: np.dtype[Any]) -> Fetch:
         if symbol.name in self.params:

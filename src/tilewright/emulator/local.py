@@ -26,8 +26,8 @@ class LocalMemory:
         self.full, self.nbytes = full, nbytes
         self._row = max(16, -(-nbytes // 16) * 16)
         threads = full[0] * full[1] * full[2]
-        self._bytes = np.full((threads, self._row), POISON, np.uint8)
-        self._by_width = {width: self._bytes.view(dtype) for width, dtype in BY_WIDTH.items()}
+        self.bytes = np.full((threads, self._row), POISON, np.uint8)
+        self._by_width = {width: self.bytes.view(dtype) for width, dtype in BY_WIDTH.items()}
         self._thread = np.arange(threads).reshape(full)
         self._shadow = LocalShadow(threads, self._row, traits) if traits and nbytes else None
 
@@ -58,7 +58,7 @@ class LocalMemory:
 
     def bytes_of(self, thread: tuple[int, int, int]) -> Array:
         """All bytes of one thread (block of the chunk, warp, lane)."""
-        row: Array = self._bytes[self._thread[thread]]
+        row: Array = self.bytes[self._thread[thread]]
         return row
 
     def _report(self, findings: Findings, at: int, address: Array, unset: Array) -> None:

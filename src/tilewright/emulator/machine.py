@@ -22,12 +22,12 @@ from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
+from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
 from tilewright.emulator.specials import special
 from tilewright.emulator.trace import Shape, Trace
 
-MOST_STEPS = 2_000_000  # basic blocks of a chunk; a loop that needs more is endless here
 MOST_POLLS = 2048  # of a chunk in a row, before other blocks get their turn
 PARAM_TAIL = 16  # poison behind the parameters, as wide as the widest load
 
@@ -53,6 +53,7 @@ class Machine:
         traits = None if self.hazards is None else self.hazards.traits
         self.local = LocalMemory(self.full, program.local_bytes, traits)
         self.steps = self.polls = 0
+        self.repetition = Repetition()
         self.killed = np.zeros(self.full, bool)
         self.memory, self.findings, self.counters = trace.memory, trace.findings, trace.counters
         self.params = np.frombuffer(shape.params + bytes([POISON]) * PARAM_TAIL, np.uint8)
@@ -120,12 +121,22 @@ class Machine:
                 self.steps += 1
                 if number in polling:
                     self.polls += 1
+                    self.repetition.forget()
                     if self.polls > MOST_POLLS:
                         return False
-                if self.steps > MOST_STEPS:
-                    self.stuck(f"{MOST_STEPS:,} steps did not end it")
+                self._watch(number)
         self.barriers.deadlock()
         return True
+
+    def _watch(self, number: int) -> None:
+        """Gives up a loop that cannot end, or that has taken too long."""
+        most = self.trace.step_limit
+        if self.steps > most:
+            self.stuck(
+                f"{most:,} steps (basic blocks) did not end it; step_limit sets how many may"
+            )
+        elif self.schedule.repeats and self.repetition.found(self, number):
+            self.stuck("registers and memory are again what they were: it repeats itself for ever")
 
     def check_partners(self, at: int, there: Array, valid: Array, mask: Mask) -> None:
         """A shuffle from a lane that does not take part gives no value."""

@@ -17,7 +17,7 @@ from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.report import Report, make_report
 from tilewright.emulator.schedule import Lockstep, Schedule, Shuffled
-from tilewright.emulator.trace import Shape, Trace
+from tilewright.emulator.trace import STEP_LIMIT, Shape, Trace
 from tilewright.emulator.traits import Traits
 from tilewright.emulator.unwritten import find_unwritten
 
@@ -32,12 +32,14 @@ class How:
     """How a launch runs. `seed` shuffles the order of warps; None is lockstep.
 
     `blocks` holds the linear ids of those that run, None for all. `checks` looks for hazards
-    (races, unset cells); bounds and alignment are always checked.
+    (races, unset cells); bounds and alignment are always checked. Blocks that run together and
+    take more than `step_limit` basic blocks are given up.
     """
 
     seed: int | None = None
     blocks: Array | None = None
     checks: bool = True
+    step_limit: int = STEP_LIMIT
 
     def schedule(self) -> Schedule:
         return Lockstep() if self.seed is None else Shuffled(self.seed)
@@ -56,7 +58,7 @@ def run(
     Cost: a few ms a K step of a tiled GEMM for up to 16,384 lanes at a time.
     """
     how = how or How()
-    trace = Trace(memory, Findings(program.kernel.instructions))
+    trace = Trace(memory, Findings(program.kernel.instructions), step_limit=how.step_limit)
     if how.checks:
         knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS))
         traits = Traits.of(program.kernel, program.blocks)

@@ -16,7 +16,12 @@ _PATIENCE = 8  # polls of lanes that others wait behind, before these get their 
 
 
 class Schedule(Protocol):
-    """Takes from `ready` (basic block → lanes [B, W, 32]) what runs next."""
+    """Takes from `ready` (basic block → lanes [B, W, 32]) what runs next.
+
+    `repeats`: what it takes depends on `ready` alone, as long as nobody polls.
+    """
+
+    repeats: bool
 
     def take(self, ready: dict[int, Array], polling: frozenset[int]) -> tuple[int, Array]: ...
 
@@ -27,6 +32,8 @@ class Lockstep:
     Lanes that poll memory in a loop may wait for lanes behind the loop: these have their turn
     once the others have polled a few times, first those that do not poll themselves.
     """
+
+    repeats = True
 
     def __init__(self) -> None:
         self._polls = 0
@@ -47,6 +54,8 @@ class Lockstep:
 
 class Shuffled:
     """Random warps of a random basic block, each at its own lowest one."""
+
+    repeats = False
 
     def __init__(self, seed: int) -> None:
         self._random = np.random.default_rng(seed)

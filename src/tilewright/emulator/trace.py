@@ -12,6 +12,8 @@ from tilewright.emulator.hazards import ArrayShadows
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.launch import Dim3
 
+STEP_LIMIT = 500_000  # basic blocks of a chunk; a loop that needs more counts as endless
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -45,4 +47,5 @@ class Trace:
     issues: Counter[int] = field(default_factory=Counter)  # basic block → warps that ran it
     completed: bool = True
     arrays: ArrayShadows | None = None  # None: nothing is watched
+    step_limit: int = STEP_LIMIT
     printed: list[str] = field(default_factory=list)

@@ -18,7 +18,7 @@ from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import How, Progress, run
-from tilewright.emulator.trace import Shape
+from tilewright.emulator.trace import STEP_LIMIT, Shape
 from tilewright.engines.emulator import check_shared, check_threads
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source
@@ -50,6 +50,7 @@ def emulate(
     blocks: str | Sequence[int] | None = None,
     checks: bool = True,
     shapes: Mapping[int, Sequence[int]] | Sequence[Sequence[int] | None] | None = None,
+    step_limit: int = STEP_LIMIT,
     progress: Progress | None = None,
 ) -> Report:
     """Runs one launch of a kernel in the emulator and reports counts and findings.
@@ -64,7 +65,9 @@ def emulate(
              demangled name; None takes the only kernel. `schedule` is "lockstep", or "random"
              for warps in a random order drawn from `seed`. `blocks` runs only "first:N",
              "sample:N" (drawn from `seed`) or blocks of these linear ids. `checks=False` leaves
-             out races, unset memory and unwritten outputs. `cluster` must be (1, 1, 1) so far.
+             out races, unset memory and unwritten outputs. `step_limit` is how many basic blocks
+             the blocks of a chunk may take before their loop counts as endless. `cluster` must
+             be (1, 1, 1) so far.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
              never raise.
     Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
@@ -76,7 +79,12 @@ def emulate(
         raise UnsupportedError(f"cluster={tuple(cluster)!r} is not modelled yet; use (1, 1, 1).")
     full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
     full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
-    how = How(_seed(schedule, seed), _block_ids(blocks, full_grid, seed), _flag("checks", checks))
+    how = How(
+        _seed(schedule, seed),
+        _block_ids(blocks, full_grid, seed),
+        _flag("checks", checks),
+        _step_limit(step_limit),
+    )
     text, name = read_source(source)
     artifact = None if is_ptx(text) else compiled(text, name, arch, defines, include_path)
     ptx = text if artifact is None else artifact.ptx
@@ -112,6 +120,12 @@ def _seed(schedule: str, seed: int) -> int | None:
     if not hasattr(seed, "__index__") or isinstance(seed, bool) or not 0 <= index(seed) < 2**63:
         raise InputError(f"seed={seed!r} must be a whole number from 0 up.")
     return index(seed) if schedule == "random" else None
+
+
+def _step_limit(limit: int) -> int:
+    if not hasattr(limit, "__index__") or isinstance(limit, bool) or index(limit) < 1:
+        raise InputError(f"step_limit={limit!r} must be a whole number from 1 up.")
+    return index(limit)
 
 
 def _flag(name: str, value: object) -> bool:
