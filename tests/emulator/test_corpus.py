@@ -435,20 +435,3 @@ def test_producer_and_consumer(steps: int, defines: dict[str, object]) -> None:
     want = 2 * x.sum(0)[np.arange(32) ^ 5]
     args, expect = [unset(32), x, steps], {0: want}
     clean("cooperative.cu", "producer_consumer", (1,), (64,), args, expect, defines=defines)
-
-
-# --- PTX as Triton writes it ------------------------------------------------------------
-
-
-def test_vector_add_of_triton() -> None:
-    x, y = normal(1300), normal(1300)[::-1].copy()
-    clean(
-        "vector_add_triton.ptx", "add_kernel", (3,), (128,), [x, y, unset(1300), 1300], {2: x + y}
-    )
-
-
-def test_softmax_of_triton() -> None:
-    x = normal(3, 101)
-    args = [unset(3, 101), x, 101, 101, 101]
-    expect = {0: softmax(x)}
-    clean("softmax_triton.ptx", None, (3,), (128,), args, expect, shared_bytes=16)

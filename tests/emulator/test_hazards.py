@@ -153,6 +153,41 @@ def test_unset_registers_that_decide_nothing(execute: Execute, use: str) -> None
     assert kinds(registers(execute, use)) == []
 
 
+PAIR = "cvt.u16.u32 %h1, %r99; cvt.u16.u32 %h2, %r1; mov.b32 %r2, {%h1, %h2};\n"
+
+
+@pytest.mark.parametrize(
+    ("use", "half"),  # of %r2 only the low half was written in all lanes
+    [
+        ("add.f16x2 %r3, %r2, %r2; mov.b32 {%h3, %h4}, %r3;", "low"),
+        ("fma.rn.bf16x2 %r3, %r2, %r2, %r2; mov.b32 {%h3, %h4}, %r3;", "low"),
+        ("add.u32 %r3, %r2, %r2; mov.b32 {%h3, %h4}, %r3;", "none"),
+        ("xor.b32 %r3, %r2, %r99; mov.b32 {%h3, %h4}, %r3;", "low"),
+        ("prmt.b32 %r3, %r2, %r99, 0x1054; mov.b32 {%h3, %h4}, %r3;", "both"),
+        ("prmt.b32 %r3, %r2, %r99, 0x2150; mov.b32 {%h3, %h4}, %r3;", "low"),
+        ("prmt.b32 %r3, %r2, %r99, 0x1253; mov.b32 {%h3, %h4}, %r3;", "none"),
+        ("and.b32 %r3, %r2, 0xffff; cvt.u16.u32 %h3, %r3; mov.b32 {_, %h4}, %r3;", "both"),
+        ("and.b32 %r3, %r2, 0xff0000; mov.b32 {%h3, %h4}, %r3;", "low"),
+        ("shl.b32 %r3, %r2, 16; mov.b32 {%h4, %h3}, %r3;", "both"),
+        ("shr.u32 %r3, %r2, 16; mov.b32 {%h4, %h3}, %r3;", "high"),
+        ("mov.b32 %r3, %r2; shfl.sync.bfly.b32 %r3, %r3, 16, 31, -1; mov.b32 {%h3, %h4}, %r3;",
+         "low"),
+        ("cvt.f32.f16 %f1, %h1; cvt.f32.f16 %f2, %h2; cvt.rn.f16x2.f32 %r3, %f2, %f1;"
+         "mov.b32 {%h3, %h4}, %r3;", "low"),
+    ],
+)  # fmt: skip
+def test_unset_halves(execute: Execute, use: str, half: str) -> None:
+    def stored(register: str) -> list[str]:
+        return kinds(registers(execute, f"{PAIR}{use}\nst.global.u16 [%d1], {register};"))
+
+    assert (stored("%h3") == [], stored("%h4") == []) == {
+        "low": (True, False),
+        "high": (True, False),
+        "both": (True, True),
+        "none": (False, False),
+    }[half]
+
+
 @pytest.mark.parametrize("by", ["xor.b32 %r1, %r1, %r1;", "sub.u32 %r1, %r1, %r1;"])
 def test_a_register_against_itself_is_zero(execute: Execute, by: str) -> None:
     assert (

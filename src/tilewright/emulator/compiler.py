@@ -39,9 +39,10 @@ from tilewright.emulator.ir import (
 from tilewright.emulator.layout import local_layout, shared_layout, used_variables
 from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
+from tilewright.emulator.origins import ORIGIN, SHUFFLED
 from tilewright.emulator.pointers import written_params
 from tilewright.emulator.specials import KNOWN
-from tilewright.emulator.undefined import ORIGIN, SHUFFLED, watched, watched_guard
+from tilewright.emulator.undefined import watched, watched_guard
 from tilewright.emulator.unset import unset_reads, unset_values
 
 Regs = list[Array]  # the register file of a machine: one array a slot, poison before a write
@@ -101,8 +102,7 @@ class Compiler:
     def watch(self, reads: dict[int, tuple[str, ...]]) -> None:
         """Registers that may hold what nothing wrote get a second one, which says whence it came.
 
-        The second one holds `UNSET` before a write, 0 after one, and 1 + the index of the
-        instruction that read the unset register where such a value was carried on.
+        What the second one holds is said in `origins`.
         """
         self.unset_reads = reads
         known = [name for name in unset_values(self.kernel, reads) if name in self.slot_of]

@@ -22,6 +22,7 @@ from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
+from tilewright.emulator.origins import NEVER
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
@@ -156,11 +157,12 @@ class Machine:
         where = np.argwhere(np.broadcast_to(bad if mask is None else bad & mask, self.full))
         if len(where):
             lane = tuple(int(i) for i in where[0])
-            first = int(np.broadcast_to(origin, self.full)[lane])
+            word = int(np.broadcast_to(origin, self.full)[lane])
+            first = max(word & NEVER, word >> 16)
             self._undefined(at, name, first, lane)
 
     def _undefined(self, at: int, name: str, origin: int, lane: tuple[int, ...]) -> None:
-        read = at if origin == UNSET else origin - 1
+        read = at if origin == NEVER else origin - 1
         names = self.program.unset_reads.get(read, (name,))
         what = f"it reads {' or '.join(each.split('@')[0] for each in names)}, which nothing wrote"
         user = self.program.kernel.instructions[at]
