@@ -94,7 +94,8 @@ def test_an_error_has_the_place_the_text_and_the_ptx_line(kernel_text: Text) -> 
     line = text.splitlines().index("nonsense.sync.u32") + 1
     assert str(caught.value) == (
         f"a/b.cu:77: 'nonsense.sync.u32 %r1 , %r2' (PTX line {line}): "
-        "the emulator does not model this opcode with these modifiers."
+        "the emulator does not model this opcode with these modifiers; "
+        "run it on a GPU with --engine gpu; docs/emulator.md lists what is modelled."
     )
 
 
@@ -118,7 +119,10 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("add.u32 %r1|%r2, %r2, 4;", "not a destination"),
         ("add.u32 %r1, %r2;", "not understood"),
         ("add.u32 %r1, %r2, %r3, %r4;", "not understood"),
-        ("add.u32;", "too few of them"),
+        ("add.u32;", "add takes 3 operands, not 0"),
+        ("add.u32 %r77777, %r2, 1;", "%r77777 is not declared"),
+        ("mov.b32 5, %r2;", "5 is not a destination"),
+        ("ret 5;", "ret takes none"),
         ("add.u32 %r1, %r2, %clusterid.x;", "%clusterid.x is not modelled"),
         ("add.u32 %r1, %r2, L;", "L is not declared"),
         ("mov.u64 %q, 1;", "%q is a .b128 register, not modelled"),

@@ -143,6 +143,8 @@ class Compiler:
         """Writes a value of PTX type `kind`; a wider register is zero- or sign-extended."""
         if isinstance(operand, Sink):
             return lambda regs, value, mask: None
+        if isinstance(operand, Symbol) and operand.name not in self.variables:
+            raise ValueError(f"{operand.name} is not declared")
         if not isinstance(operand, Register) or operand.negated:
             raise ValueError(f"{operand} is not a destination")
         dtype = TYPES[kind]
