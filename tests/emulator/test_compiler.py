@@ -109,7 +109,8 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("add.u32 %d1, %d2, %r3;", None),  # a wider register gives its low bits
+        ("cvt.u16.u32 %r1, %d3;", None),  # a wider register gives its low bits
+        ("add.u32 %r1, %d2, %r3;", "%d2 is a .b64 register, and add.u32 takes an integer of 32"),
         ("add.u64 %d1, %d2, %r3;", "%r3 is a .b32 register"),
         ("add.u32 %h1, %r2, %r3;", "%h1 is a .b16 register"),
         ("add.u32 %p1, %r2, %r3;", "%p1 is a .pred register"),
@@ -132,7 +133,7 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("bar.sync 0, 0;", "multiple of 32"),
         ("bar.sync;", "a number and perhaps a count"),
         ("bar.sync 0, 32, 1;", "a number and perhaps a count"),
-        ("bar.sync %d1, 33;", "multiple of 32"),
+        ("bar.sync %r1, 33;", "multiple of 32"),
         ("bar.sync %p1;", "%p1 is a .pred register"),
         ("bar.sync.aligned 0;", "does not model"),
         ("bar.arrive 0;", "a number and a count"),

@@ -37,7 +37,16 @@ class Op:
 
 OPS: dict[str, list[Op]] = {}
 LISTED = "docs/emulator.md lists what is modelled"
-_HOPPER = ("wgmma", "tcgen05", "cp", "mbarrier", "mapa", "multimem", "barrier", "clusterlaunchcontrol")
+_HOPPER = (
+    "wgmma",
+    "tcgen05",
+    "cp",
+    "mbarrier",
+    "mapa",
+    "multimem",
+    "barrier",
+    "clusterlaunchcontrol",
+)
 
 _ACCESSES = ("ld", "st", "atom", "red")
 _RANKS = {  # words that people write in any order, and ptxas takes so; patterns have this one
