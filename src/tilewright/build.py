@@ -24,6 +24,7 @@ __all__ = ["Artifact", "Resources", "Source", "build", "headers", "key"]
 _SCHEMA = "tilewright.build/1"
 _OPTIONS = (
     "--std=c++17",
+    "--device-int128",  # nvcc takes __int128 without being asked
     "-lineinfo",  # the emulator's reports name source lines
     "--ptxas-options=-v",  # registers and spills come from the log
     # Without it files beside the working folder would be found, and the key not know of them.

@@ -94,7 +94,8 @@ def test_an_error_has_the_place_the_text_and_the_ptx_line(kernel_text: Text) -> 
     line = text.splitlines().index("nonsense.sync.u32") + 1
     assert str(caught.value) == (
         f"a/b.cu:77: 'nonsense.sync.u32 %r1 , %r2' (PTX line {line}): "
-        "the emulator does not model this opcode with these modifiers."
+        "the emulator does not model this opcode with these modifiers; "
+        "run it on a GPU with --engine gpu; docs/emulator.md lists what is modelled."
     )
 
 
@@ -108,7 +109,8 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("add.u32 %d1, %d2, %r3;", None),  # a wider register gives its low bits
+        ("cvt.u16.u32 %r1, %d3;", None),  # a wider register gives its low bits
+        ("add.u32 %r1, %d2, %r3;", "%d2 is a .b64 register, and add.u32 takes an integer of 32"),
         ("add.u64 %d1, %d2, %r3;", "%r3 is a .b32 register"),
         ("add.u32 %h1, %r2, %r3;", "%h1 is a .b16 register"),
         ("add.u32 %p1, %r2, %r3;", "%p1 is a .pred register"),
@@ -118,7 +120,10 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("add.u32 %r1|%r2, %r2, 4;", "not a destination"),
         ("add.u32 %r1, %r2;", "not understood"),
         ("add.u32 %r1, %r2, %r3, %r4;", "not understood"),
-        ("add.u32;", "too few of them"),
+        ("add.u32;", "add takes 3 operands, not 0"),
+        ("add.u32 %r77777, %r2, 1;", "%r77777 is not declared"),
+        ("mov.b32 5, %r2;", "5 is not a destination"),
+        ("ret 5;", "ret takes none"),
         ("add.u32 %r1, %r2, %clusterid.x;", "%clusterid.x is not modelled"),
         ("add.u32 %r1, %r2, L;", "L is not declared"),
         ("mov.u64 %q, 1;", "%q is a .b128 register, not modelled"),
@@ -128,7 +133,7 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("bar.sync 0, 0;", "multiple of 32"),
         ("bar.sync;", "a number and perhaps a count"),
         ("bar.sync 0, 32, 1;", "a number and perhaps a count"),
-        ("bar.sync %d1, 33;", "multiple of 32"),
+        ("bar.sync %r1, 33;", "multiple of 32"),
         ("bar.sync %p1;", "%p1 is a .pred register"),
         ("bar.sync.aligned 0;", "does not model"),
         ("bar.arrive 0;", "a number and a count"),

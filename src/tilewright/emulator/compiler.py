@@ -41,6 +41,7 @@ from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
 from tilewright.emulator.origins import ORIGIN, SHUFFLED
 from tilewright.emulator.pointers import written_params
+from tilewright.emulator.register_types import check_register
 from tilewright.emulator.specials import KNOWN
 from tilewright.emulator.undefined import watched, watched_guard
 from tilewright.emulator.unset import unset_reads, unset_values
@@ -119,11 +120,11 @@ class Compiler:
     # --- operands -----------------------------------------------------------------------
 
     def source(self, operand: Operand, kind: str) -> Fetch:
-        """Reads an operand as PTX type `kind`; a wider register gives its low bits."""
+        """Reads an operand as PTX type `kind`; that of ld, st or cvt may be wider than `kind`."""
         dtype = TYPES[kind]
         match operand:
             case Register(name=name, negated=negated):
-                slot, stored = self._register(name, dtype)
+                slot, stored = self._register(name, kind)
                 if negated and dtype.kind != "b":
                     raise ValueError(f"!{name} is not a predicate")
                 return _reader(slot, stored, dtype, negated)
@@ -143,10 +144,12 @@ class Compiler:
         """Writes a value of PTX type `kind`; a wider register is zero- or sign-extended."""
         if isinstance(operand, Sink):
             return lambda regs, value, mask: None
+        if isinstance(operand, Symbol) and operand.name not in self.variables:
+            raise ValueError(f"{operand.name} is not declared")
         if not isinstance(operand, Register) or operand.negated:
             raise ValueError(f"{operand} is not a destination")
         dtype = TYPES[kind]
-        slot, stored = self._register(operand.name, dtype)
+        slot, stored = self._register(operand.name, kind)
         if operand.name in self.flags:
             return self._flagged(slot, stored, dtype, self.flags[operand.name])
         if stored == dtype:
@@ -173,17 +176,15 @@ class Compiler:
 
         return put
 
-    def _register(self, name: str, dtype: np.dtype[Any]) -> tuple[int, np.dtype[Any]]:
-        """A register's slot and storage; it must be as wide as what is read or written."""
+    def _register(self, name: str, kind: str) -> tuple[int, np.dtype[Any]]:
+        """A register's slot and storage. Raises ValueError for one that does not hold `kind`."""
+        declared = self.kernel.registers.get(name)
         if name not in self.slot_of:
-            declared = self.kernel.registers.get(name)
             is_what = f"a .{declared} register, not modelled" if declared else "not declared"
             raise ValueError(f"{name} is {is_what}")
-        stored = self.types[name]
-        if (stored.kind == "b") != (dtype.kind == "b") or stored.itemsize < dtype.itemsize:
-            declared = self.kernel.registers[name]
-            raise ValueError(f"{name} is a .{declared} register, which does not hold this type")
-        return self.slot_of[name], stored
+        if declared is not None:  # the machine's own registers fit
+            check_register(self.kernel.instructions[self.at], name, declared, kind)
+        return self.slot_of[name], self.types[name]
 
     def address(self, operand: Operand) -> Fetch:
         """The byte address of [base + offset], as int64."""

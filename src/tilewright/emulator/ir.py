@@ -1,4 +1,7 @@
-"""What a PTX module is made of once it is read: kernels, instructions, operands, places."""
+"""What a PTX module is made of once it is read: kernels, instructions, operands, places.
+
+Operands as text are as PTX writes them, for messages.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,9 @@ class Register:
     name: str
     negated: bool = False  # a predicate source written !%p
 
+    def __str__(self) -> str:
+        return f"{'!' * self.negated}{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
@@ -29,12 +35,20 @@ class Immediate:
     value: int
     float_bytes: int = 0
 
+    def __str__(self) -> str:
+        if not self.float_bytes:
+            return str(self.value)
+        return f"0{'fd'[self.float_bytes == 8]}{self.value:0{2 * self.float_bytes}X}"
+
 
 @dataclass(frozen=True, slots=True)
 class Special:
     """A special register: %tid.x, %laneid, …"""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +58,16 @@ class Symbol:
     name: str
     offset: int = 0
 
+    def __str__(self) -> str:
+        return self.name + (f"{self.offset:+}" if self.offset else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Vector:
     items: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(map(str, self.items))}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +77,9 @@ class Address:
     base: Register | Symbol | Immediate
     offset: int = 0
 
+    def __str__(self) -> str:
+        return f"[{self.base}{f'{self.offset:+}' if self.offset else ''}]"
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -65,10 +88,16 @@ class Pair:
     first: Operand
     second: Operand
 
+    def __str__(self) -> str:
+        return f"{self.first}|{self.second}"
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:
     """The destination _, whose value nobody wants."""
+
+    def __str__(self) -> str:
+        return "_"
 
 
 Operand = Register | Immediate | Special | Symbol | Vector | Address | Pair | Sink

@@ -330,3 +330,13 @@ def test_order_scope_and_space_in_any_order(execute: Execute, words: str) -> Non
 def test_words_that_no_order_makes_right(execute: Execute, words: str) -> None:
     with pytest.raises(UnsupportedError, match="does not model"):
         execute(f"ld.{words}.b32 %r1, [%d0];", np.zeros(1, "u4"))
+
+
+def test_an_address_of_32_bits_wraps(execute: Execute) -> None:
+    """Compilers fold a loop's start into the register and add it back as an offset."""
+    body = """.shared .align 4 .b32 s[4]; .reg .b32 %base; mov.u32 %r5, 7; mov.u32 %base, s;
+      st.shared.u32 [%base+8], %r5; add.u32 %r6, %base, -1024; ld.shared.u32 %r7, [%r6+1032];
+      st.global.u32 [%d0], %r7; ret;"""
+    out = np.zeros(1, "u4")
+    assert execute(body, out).findings == []
+    assert out == [7]

@@ -13,6 +13,7 @@ from tilewright.emulator.arrays import TYPES, Array, Mask
 from tilewright.emulator.compiler import Compiler
 from tilewright.emulator.ir import Instruction
 from tilewright.emulator.machine import Machine
+from tilewright.emulator.operand_counts import counted
 from tilewright.emulator.ops.registry import Step, op
 
 _INT = r"(?P<type>[us](?:16|32|64))"
@@ -27,8 +28,11 @@ def apply(
     compiler: Compiler, ins: Instruction, function: Callable[..., Array], kinds: str, result: str
 ) -> Step:
     """A step that computes operand 0 from the others; `kinds` are their PTX types in order."""
+    types = kinds.split()
+    if len(ins.operands) != 1 + len(types):
+        raise ValueError(counted(ins, (1 + len(types),)))
     put = compiler.dest(ins.operands[0], result)
-    pairs = zip(ins.operands[1:], kinds.split(), strict=True)
+    pairs = zip(ins.operands[1:], types, strict=True)
     fetches = [compiler.source(operand, kind) for operand, kind in pairs]
     if len(fetches) == 1:
         (one,) = fetches

@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tilewright.emulator.ir import Instruction
+from tilewright.emulator.operand_counts import check_count
 from tilewright.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ class Op:
 
 
 OPS: dict[str, list[Op]] = {}
+LISTED = "docs/emulator.md lists what is modelled"
+_HOPPER = (
+    "wgmma",
+    "tcgen05",
+    "cp",
+    "mbarrier",
+    "mapa",
+    "multimem",
+    "barrier",
+    "clusterlaunchcontrol",
+)
 
 _ACCESSES = ("ld", "st", "atom", "red")
 _RANKS = {  # words that people write in any order, and ptxas takes so; patterns have this one
@@ -64,13 +76,20 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
     for candidate in OPS.get(mnemonic, ()):
         if match := candidate.pattern.fullmatch(modifiers):
             try:
+                check_count(instruction)
                 return candidate.build(compiler, instruction, match.groupdict())
-            except (KeyError, ValueError, IndexError, TypeError, AttributeError) as error:
-                what = "too few of them" if isinstance(error, IndexError) else error
-                raise unsupported(
-                    instruction, f"its operands are not understood: {what}"
-                ) from error
-    raise unsupported(instruction, "the emulator does not model this opcode with these modifiers")
+            except ValueError as error:
+                why = f"its operands are not understood: {error}"
+            except (KeyError, IndexError, TypeError, AttributeError):  # of another shape
+                why = f"its operands are not understood: {mnemonic} takes other ones"
+            raise unsupported(instruction, why)
+    why = "the emulator does not model this opcode with these modifiers"
+    raise unsupported(instruction, f"{why}; {_way_out(mnemonic)}")
+
+
+def _way_out(mnemonic: str) -> str:
+    older = ", or emulate the kernel's sm_80 build" if mnemonic in _HOPPER else ""
+    return f"run it on a GPU with --engine gpu{older}; {LISTED}"
 
 
 def _modifiers(instruction: Instruction) -> str:

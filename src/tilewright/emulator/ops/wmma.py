@@ -300,7 +300,7 @@ def _register(kind: str) -> str:
     rf"\.mma\.sync\.aligned\.(?:row|col)\.(?:row|col){_SHAPE}(?:\.rn)?(?:"
     r"\.(?P<d>f16|f32)\.(?P<c>f16|f32)"
     r"|\.(?P<wide>f32|s32|f64)\.(?P<type>bf16|tf32|s8|u8|f64)\.(?P=type)\.(?P=wide))"
-    r"(?P<sat>\.satfinite)?",
+    r"(?:\.rn)?(?P<sat>\.satfinite)?",
     f"{_ISA}.mma",
 )
 def wmma_mma(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
