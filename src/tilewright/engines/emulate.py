@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tilewright.emulator.arguments import argument_bytes, pack
 from tilewright.emulator.arrays import Array
-from tilewright.emulator.compiler import compile_kernel
+from tilewright.emulator.compiler import Program, compile_kernel
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
@@ -58,8 +58,8 @@ def emulate(
              `shapes` gives, for arguments by position, the part [: rows, : columns] of an array
              that the kernel may touch, where rows are padded: the rest is out of bounds.
     Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
-             argument is a C-contiguous NumPy array (changed in place; one of NaN alone counts as
-             never written), a number (takes the parameter's size), bytes or a NumPy void for a
+             argument is a C-contiguous NumPy array (changed in place; read-only only where the
+             kernel stores nothing; one of NaN alone counts as never written), a number (takes the parameter's size), bytes or a NumPy void for a
              struct by value, or None for null. `kernel` is a symbol or a unique part of the
              demangled name; None takes the only kernel. `schedule` is "lockstep", or "random"
              for warps in a random order drawn from `seed`. `blocks` runs only "first:N",
@@ -87,10 +87,7 @@ def emulate(
     program = compile_kernel(module, found)
     check_shared(program, shared_bytes)
     memory = GlobalMemory()
-    params = tuple(
-        argument_bytes(value, parameter, memory)
-        for value, parameter in zip(args, found.params, strict=True)
-    )
+    params = _params(program, args, memory)
     _limit(memory, args, shapes)
     for allocation in memory.allocations:
         allocation.unset = how.checks and _is_unset(allocation.array)
@@ -104,6 +101,21 @@ def emulate(
         block=full_block,
         machine_code=MachineCode(artifact, found.name),
     )
+
+
+def _params(program: Program, args: Sequence[Any], memory: GlobalMemory) -> list[bytes]:
+    """Each argument's bytes; a message calls it by its place and its parameter's name."""
+    stored = program.written_params
+    return [
+        argument_bytes(
+            value,
+            parameter,
+            memory,
+            what=f"argument {place} ({parameter.name})",
+            written=stored is None or parameter.offset in stored,
+        )
+        for place, (value, parameter) in enumerate(zip(args, program.kernel.params, strict=True), 1)
+    ]
 
 
 def _seed(schedule: str, seed: int) -> int | None:
@@ -155,7 +167,7 @@ def _limit(memory: GlobalMemory, args: Sequence[Any], shapes: Any) -> None:
             continue
         array = args[place] if isinstance(place, int) and 0 <= place < len(args) else None
         if not isinstance(array, np.ndarray):
-            raise InputError(f"shapes: argument {place} is no array; give positions of arrays.")
+            raise InputError(f"shapes[{place}]: args[{place}] is no array; give places of arrays.")
         extents = tuple(_extents(f"shapes[{place}]", shape))
         fits = len(extents) == array.ndim and all(
             1 <= part <= whole for part, whole in zip(extents, array.shape, strict=False)
