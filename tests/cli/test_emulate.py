@@ -326,7 +326,8 @@ def test_cuda(compiler: str, cuda: Emulate, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--grid 1", "two.cu has 2 kernels; name one by --kernel: first, second."),
+        ("--grid 1", "two.cu has 2 kernels; name one by --kernel: "
+         "first(float const*, float*, int), second(Args, float*)."),
         ("--grid 1 --kernel third", "kernel='third' is not in the module; it has: first("),
         ("--grid 1 --kernel first --arg x=zeros:9", "--arg is given 1 times (x); first takes 3 "
          "parameters (.u64, .u64, .u32)."),
@@ -336,12 +337,13 @@ def test_cuda(compiler: str, cuda: Emulate, capsys: pytest.CaptureFixture[str]) 
         ("--grid 1 --kernel first --arg x=null --arg y=null --arg n=null",
          "--arg n is a .u32 of 4 bytes; None is a null pointer"),
         ("--grid 1 --kernel first --arg x=null --arg y=null --arg n=5000000000",
-         "--arg n=5000000000 does not fit in 4 bytes"),
+         "--arg n is 5000000000, which does not fit in 4 bytes"),
         ("--grid 1 --kernel second --arg a=bytes:00 --arg y=null", "--arg a takes 16 bytes, not 1"),
         ("--grid 1 --kernel second --arg a=7 --arg y=null", "--arg a is a struct of 16 bytes"),
         ("--grid 1 --define BM=33", "--define BM is given twice"),
         ("--grid 1 --define 3=4", "write NAME or NAME=VALUE"),
         ("--grid 1 --include none", "--include none is not a folder"),
+        ("--grid 1 --arch ''", "--arch '' must look like sm_90"),
         ("--grid 1 --arch sm90", "--arch sm90 must look like sm_90"),
         ("--grid 1 --arch sm_999", "sm_999"),
         ("--grid 1 --define SCALE=(", "two.cu"),

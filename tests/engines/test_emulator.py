@@ -81,7 +81,8 @@ def test_a_comment_does_not_decide_what_a_text_is(compiler: str) -> None:
     ("source", "why"),
     [
         ("/nonexistent/kernel.ptx", "No such file"),
-        ("", "directory"),
+        ("", "source is empty; give the text"),
+        (" ", "source is empty"),
         ("a\0b", "not a text file"),
         ("x" * 5000, "name too long"),
         (5, "a int; give text or a path"),

@@ -15,15 +15,15 @@ import numpy.typing as npt
 from tilewright.build import Source, build
 from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_shape, short
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
+from tilewright.cli.emulate_files import labelled_word, parse_saves, save
 from tilewright.cli.expression import Check, parse_check, show
-from tilewright.cli.output import check_targets
 from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.engines.emulate import emulate
 from tilewright.engines.emulator import MOST_THREADS
 from tilewright.errors import InputError
-from tilewright.kernel_source import kernel_named, plain_name, read_source
+from tilewright.kernel_source import candidates, kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def emulate_request(request: Request, progress: Progress | None = None) -> Outco
     labels = {p.name: label for p, label in zip(kernel.params, values, strict=True)}
     findings = [_labelled(finding, labels) for finding in report.findings]
     for label, path in plan.saves:
-        _save(path, values[label])
+        save(path, values[label])
     after = {check.label: plan.valid(check.label, values[check.label]) for check in plan.checks}
     return Outcome(
         request.file.name,
@@ -172,7 +172,14 @@ def _plan(request: Request) -> _Plan:
     if shapes:
         options["shapes"] = {list(by_label).index(label): shape for label, shape in shapes.items()}
     plan = _Plan(
-        grid, block, arguments, checks, _saves(request, by_label), shapes, options, is_cuda
+        grid,
+        block,
+        arguments,
+        checks,
+        parse_saves(request.saves, request.json, request.file, by_label),
+        shapes,
+        options,
+        is_cuda,
     )
     _check_checks(plan, request.blocks)
     return plan
@@ -198,9 +205,9 @@ def _extents(what: str, word: str, limits: Dim3) -> Dim3:
 
 def _options(request: Request, is_cuda: bool) -> dict[str, Any]:
     """What `emulate` is told beyond the launch: only what the user said."""
-    arch = request.arch or (_DEFAULT_ARCH if is_cuda else None)
+    arch = _DEFAULT_ARCH if is_cuda and request.arch is None else request.arch
     if arch is not None and not _ARCH.fullmatch(arch):
-        raise InputError(f"--arch {short(arch)} must look like sm_90 or sm_90a.")
+        raise InputError(f"--arch {short(arch) or repr(arch)} must look like sm_90 or sm_90a.")
     if request.blocks is not None and not _BLOCKS.fullmatch(request.blocks):
         raise InputError(
             f"--blocks {short(request.blocks)}: write first:N or sample:N, N being 1 or more."
@@ -245,7 +252,7 @@ def _folders(request: Request) -> tuple[str, ...]:
 def _shapes(words: Sequence[str], known: Mapping[str, Argument]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for word in words:
-        label, value, whole = _labelled_word("--shape", word, known, "c=256x384")
+        label, value, whole = labelled_word("--shape", word, known, "c=256x384")
         shape = parse_shape(f"--shape {label}", value)
         if len(shape) != len(whole) or any(p > w for p, w in zip(shape, whole, strict=True)):
             raise InputError(f"--shape {label}: {show(shape)} is no part of {show(whole)}.")
@@ -253,53 +260,6 @@ def _shapes(words: Sequence[str], known: Mapping[str, Argument]) -> dict[str, tu
             raise InputError(f"--shape {label} is given twice; keep one.")
         shapes[label] = shape
     return shapes
-
-
-def _saves(request: Request, known: Mapping[str, Argument]) -> list[tuple[str, Path]]:
-    inputs = [request.file, *(a.file for a in known.values() if a.file is not None)]
-    saves: list[tuple[str, Path]] = []
-    for word in request.saves:
-        label, name, _ = _labelled_word("--save", word, known, "c=out.npy")
-        path = Path(name)
-        if path.suffix != ".npy":
-            raise InputError(f"--save {label}: {short(name)!r} must end in .npy.")
-        if any(_same(path, other) for other in inputs):
-            raise InputError(
-                f"--save {label}: {short(name)} is read by this run; name another file."
-            )
-        if any(_same(path, other) for _, other in saves):
-            raise InputError(f"--save {label}: {short(name)} is written twice; name another file.")
-        saves.append((label, path))
-    targets = [*inputs, *(path for _, path in saves)]
-    if request.json not in (None, "-") and any(_same(Path(request.json or ""), o) for o in targets):
-        raise InputError(
-            f"--json {short(request.json)} is another file of this run; name a new one."
-        )
-    check_targets(request.json, *(path for _, path in saves))
-    return saves
-
-
-def _labelled_word(
-    option: str, word: str, known: Mapping[str, Argument], example: str
-) -> tuple[str, str, tuple[int, ...]]:
-    """LABEL=VALUE of an array, and the array's shape."""
-    label, equals, value = word.partition("=")
-    if not equals or not value:
-        raise InputError(f"{option} {short(word)!r}: write LABEL=VALUE, as in {example}.")
-    argument = known.get(label)
-    if argument is None or argument.shape is None:
-        arrays = ", ".join(a.label for a in known.values() if a.shape) or "none"
-        raise InputError(
-            f"{option} {short(word)!r}: {short(label)!r} is not an array; there are: {arrays}."
-        )
-    return label, value, argument.shape
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.resolve() == other.resolve() or one.samefile(other)
-    except (OSError, ValueError, RuntimeError):  # one of them does not exist, or cannot
-        return False
 
 
 def _check_checks(plan: _Plan, blocks: str | None) -> None:
@@ -335,10 +295,9 @@ def _kernel(module: Module, name: str | None, file: Path) -> Kernel:
         raise InputError(
             f"{short(str(file))} has no kernel (a template needs an instance to be one)."
         )
-    plain = [plain_name(symbol) for symbol in symbols]
-    names = plain if len(set(plain)) == len(plain) else symbols
     raise InputError(
-        f"{short(str(file))} has {len(names)} kernels; name one by --kernel: {', '.join(names)}."
+        f"{short(str(file))} has {len(symbols)} kernels; name one by --kernel: "
+        f"{candidates(symbols)}."
     )
 
 
@@ -366,14 +325,6 @@ def _labelled(finding: Any, labels: Mapping[str, str]) -> Any:
         return finding
     message = finding.message.replace(f"({finding.array})", f"({label})")
     return replace(finding, array=label, message=message)
-
-
-def _save(path: Path, array: Array) -> None:
-    try:
-        with path.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"--save {short(str(path))}: {error.strerror or error}.") from None
 
 
 def _plain(value: Any) -> Any:

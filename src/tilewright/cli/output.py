@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from errno import EACCES, EISDIR
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,14 @@ def check_targets(*targets: str | Path | None, reads: Iterable[Path] = ()) -> No
     Nor may two outputs be one file, or one of the files that are read; of a folder that is read,
     its .jsonl files.
     """
+    for target in targets:
+        if str(target) == "-" and sys.stdout is None:
+            raise InputError("--json - needs a stdout, and it is closed.")
+        if target is None or str(target) == "-":
+            continue
+        if not str(target):
+            raise InputError("the name of a file to write is empty.")
+        _probe(Path(target))
     files = [Path(target).resolve() for target in targets if target and str(target) != "-"]
     inputs = [path.resolve() for path in reads]
     for number, file in enumerate(files):
@@ -59,18 +68,27 @@ def check_targets(*targets: str | Path | None, reads: Iterable[Path] = ()) -> No
         of_folder = file.suffix == ".jsonl" and any(file.is_relative_to(it) for it in inputs)
         if file in inputs or of_folder:
             raise InputError(f"{file.name} is read, and would be overwritten; name another file.")
-    for target in targets:
-        if str(target) == "-" and sys.stdout is None:
-            raise InputError("--json - needs a stdout, and it is closed.")
-        if target is None or str(target) == "-":
-            continue
-        if not str(target):
-            raise InputError("the name of a file to write is empty.")
-        path = Path(target)
-        if path.is_dir():
-            raise InputError(f"{target} is a folder; name a file.")
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise InputError(f"{target} cannot be written: {path.parent} is missing or read-only.")
+
+
+def _probe(path: Path) -> None:
+    """Makes the file and removes it, or opens the one there is. Raises: InputError."""
+    try:
+        real = path.resolve()
+        if real.is_dir():
+            raise IsADirectoryError(EISDIR, "it is a folder; name a file")
+        if not real.exists():
+            real.open("xb").close()
+            real.unlink()
+        elif real.is_file():
+            real.open("r+b").close()
+        elif not os.access(real, os.W_OK):  # a pipe or a device, which opening may disturb
+            raise PermissionError(EACCES, "Permission denied")
+    except (OSError, RuntimeError) as error:  # Python 3.12 and older: a loop of links
+        why = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, FileNotFoundError):
+            there = path.parent.is_dir()
+            why = f"no file can be made in {path.parent}" if there else f"{path.parent} is missing"
+        raise InputError(f"{path} cannot be written: {why}.") from None
 
 
 def emit(

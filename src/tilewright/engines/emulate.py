@@ -58,13 +58,14 @@ def emulate(
              `shapes` gives, for arguments by position, the part [: rows, : columns] of an array
              that the kernel may touch, where rows are padded: the rest is out of bounds.
     Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
-             argument is a C-contiguous NumPy array (changed in place; read-only only where the
-             kernel stores nothing; one of NaN alone counts as never written), a number (takes the parameter's size), bytes or a NumPy void for a
-             struct by value, or None for null. `kernel` is a symbol or a unique part of the
-             demangled name; None takes the only kernel. `schedule` is "lockstep", or "random"
-             for warps in a random order drawn from `seed`. `blocks` runs only "first:N",
-             "sample:N" (drawn from `seed`) or blocks of these linear ids. `checks=False` leaves
-             out races, unset memory and unwritten outputs. `cluster` must be (1, 1, 1) so far.
+             argument is a C-contiguous NumPy array (changed in place; it may be read-only where
+             the kernel stores nothing; one of NaN alone counts as never written), a number (takes
+             the parameter's size), bytes or a NumPy void for a struct by value, or None for null.
+             `kernel` is a symbol or a unique part of the demangled name; None takes the only
+             kernel. `schedule` is "lockstep", or "random" for warps in an order drawn from
+             `seed`. `blocks` runs only "first:N", "sample:N" (drawn from `seed`) or blocks of
+             these linear ids. `checks=False` leaves out races, unset memory and unwritten
+             outputs. `cluster` must be (1, 1, 1) so far.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
              never raise.
     Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
