@@ -396,6 +396,11 @@ def test_cuda_input_that_is_refused(
         (f"{SCALE} --check 'out ~ y'", "y is not an array or a number among the arguments"),
         (f"{SCALE} --check 'n ~ in'", "n is a number, which no kernel can write"),
         (SCALE.replace("in=randn:64", "in=null") + " --check 'out ~ in'", "in is not an array"),
+        (
+            SCALE.replace("in=randn:64", "in=1.5"),
+            "--arg in is a pointer or an integer of 8 bytes, "
+            "not 1.5; give an array, as in in=randn:64, null or a whole number.",
+        ),
         (SCALE.replace("f=0.1", "f=zeros:3"), "--arg f is a .f32 of 4 bytes"),
         (SCALE.replace("out=empty:64", "out=empty:64:fp17"), "'fp17' is not a type"),
         (f"{SCALE} --no-such-option", "--no-such-option"),

@@ -27,7 +27,7 @@ from tilewright.kernel_source import candidates, kernel_named, plain_name, read_
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ir import Kernel, Module
+    from tilewright.emulator.ir import Kernel, Module, Parameter
     from tilewright.emulator.report import Report
     from tilewright.emulator.run import Progress
 
@@ -254,7 +254,9 @@ def _shapes(words: Sequence[str], known: Mapping[str, Argument]) -> dict[str, tu
     for word in words:
         label, value, whole = labelled_word("--shape", word, known, "c=256x384")
         shape = parse_shape(f"--shape {label}", value)
-        if len(shape) != len(whole) or any(p > w for p, w in zip(shape, whole, strict=True)):
+        if len(shape) != len(whole) or any(
+            not 1 <= p <= w for p, w in zip(shape, whole, strict=True)
+        ):
             raise InputError(f"--shape {label}: {show(shape)} is no part of {show(whole)}.")
         if label in shapes:
             raise InputError(f"--shape {label} is given twice; keep one.")
@@ -315,7 +317,19 @@ def _check_parameters(kernel: Kernel, arguments: Sequence[Argument]) -> None:
     memory = GlobalMemory()
     for argument, parameter in zip(arguments, kernel.params, strict=True):
         shown = replace(parameter, name=f"--arg {argument.label}")
+        _check_whole(argument, parameter)
         argument_bytes(argument.sample if argument.fill != "null" else None, shown, memory)
+
+
+def _check_whole(argument: Argument, parameter: Parameter) -> None:
+    """A fraction for what may be a pointer: says what the words for one are."""
+    fraction = argument.fill == "number" and not isinstance(argument.value, (int, np.integer, np.bool_))
+    if fraction and parameter.nbytes == 8 and parameter.kind[0] != "f":
+        label = argument.label
+        raise InputError(
+            f"--arg {label} is a pointer or an integer of 8 bytes, not {argument.value}; give an "
+            f"array, as in {label}=randn:64, null or a whole number."
+        )
 
 
 def _labelled(finding: Any, labels: Mapping[str, str]) -> Any:
