@@ -76,6 +76,7 @@ class Outcome:
     report: Report
     verdicts: tuple[Verdict, ...]
     saved: tuple[tuple[str, Path], ...]
+    blocks: int | None = None  # that ran, where --blocks chose some
 
     @property
     def fine(self) -> bool:
@@ -135,8 +136,12 @@ def emulate_request(request: Request, progress: Progress | None = None) -> Outco
         if label in read
     }
     arrays = list(values.values())
-    options = {**plan.options, "progress": progress}
-    report = emulate(request.file, kernel.name, plan.grid, plan.block, arrays, **options)
+    watched = _Watched(progress)
+    options = {**plan.options, "progress": watched}
+    try:
+        report = emulate(request.file, kernel.name, plan.grid, plan.block, arrays, **options)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(watched.words(plan.grid)) from None
     labels = {p.name: label for p, label in zip(kernel.params, values, strict=True)}
     findings = [_labelled(finding, labels) for finding in report.findings]
     for label, path in plan.saves:
@@ -151,7 +156,23 @@ def emulate_request(request: Request, progress: Progress | None = None) -> Outco
         replace(report, findings=findings),
         tuple(judge(check, after, before) for check in plan.checks),
         tuple(plan.saves),
+        None if request.blocks is None else watched.done,
     )
+
+
+class _Watched:
+    """A progress that keeps what it was told last, and passes it on."""
+
+    def __init__(self, inner: Progress | None) -> None:
+        self._inner, self.done, self._total = inner, 0, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        self.done, self._total = done, total
+        if self._inner is not None:
+            self._inner(done, total)
+
+    def words(self, grid: Dim3) -> str:
+        return f"after {self.done:,} of {self._total or prod(grid):,} blocks"
 
 
 def _plan(request: Request) -> _Plan:
@@ -323,7 +344,9 @@ def _check_parameters(kernel: Kernel, arguments: Sequence[Argument]) -> None:
 
 def _check_whole(argument: Argument, parameter: Parameter) -> None:
     """A fraction for what may be a pointer: says what the words for one are."""
-    fraction = argument.fill == "number" and not isinstance(argument.value, (int, np.integer, np.bool_))
+    fraction = argument.fill == "number" and not isinstance(
+        argument.value, (int, np.integer, np.bool_)
+    )
     if fraction and parameter.nbytes == 8 and parameter.kind[0] != "f":
         label = argument.label
         raise InputError(

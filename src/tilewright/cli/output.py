@@ -6,14 +6,15 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from errno import EACCES, EISDIR
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from tilewright.errors import InputError
+from tilewright.errors import InputError, LongRunWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,6 +180,31 @@ def late_progress(what: str, after_s: float = 1.0) -> Iterator[Callable[[int, in
         timer.join()  # so that it cannot start after the stop
         if bar.live.is_started:
             bar.stop()
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Shows a LongRunWarning as one line on stderr, without the place in our code."""
+    with warnings.catch_warnings():
+        show_others = warnings.showwarning
+
+        def note(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if category is not LongRunWarning:
+                show_others(message, category, filename, lineno, file, line)
+                return
+            with suppress(OSError):  # nobody reads stderr
+                print(f"tilewright: note: {message}", file=sys.stderr, flush=True)
+
+        warnings.simplefilter("always", LongRunWarning)
+        warnings.showwarning = note
+        yield
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from operator import index
+from reprlib import repr as clipped
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import How, Progress, run
 from tilewright.emulator.trace import Shape
 from tilewright.engines.emulator import check_shared, check_threads
+from tilewright.engines.estimate import Estimate
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, dim3
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from tilewright.emulator.ir import Kernel
 
 _BLOCKS = re.compile(r"(first|sample):(\d{1,10})", re.ASCII)
+_MOST_DRAWN = 1_000_000  # blocks; drawing takes up to 400 bytes each
 SCHEDULES = ("lockstep", "random")
 
 
@@ -67,7 +71,8 @@ def emulate(
              these linear ids. `checks=False` leaves out races, unset memory and unwritten
              outputs. `cluster` must be (1, 1, 1) so far.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
-             never raise.
+             never raise. Warns, with LongRunWarning, when the first blocks show that the rest
+             will take more than an hour.
     Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
              The machine code is read when the report is first shown or written, see
              `Report.machine_code`.
@@ -93,7 +98,7 @@ def emulate(
     for allocation in memory.allocations:
         allocation.unset = how.checks and _is_unset(allocation.array)
     shape = Shape(full_grid, full_block, shared_bytes, pack(found, params))
-    report = run(program, shape, memory, progress, how)
+    report = run(program, shape, memory, Estimate(progress), how)
     return with_sources(
         report,
         {"<ptx>": ptx} if artifact is None else {name: text, "<ptx>": ptx},
@@ -135,7 +140,7 @@ def _flag(name: str, value: object) -> bool:
 
 def _block_ids(
     blocks: str | Sequence[int] | None, grid: tuple[int, int, int], seed: int
-) -> Array | None:
+) -> Array | range | None:
     """Linear ids in ascending order. Raises: InputError for blocks that the grid has not."""
     if blocks is None:
         return None
@@ -145,16 +150,26 @@ def _block_ids(
         if match is None or int(match[2]) < 1:
             raise InputError(f"blocks={blocks!r} must be first:N or sample:N, N being 1 or more.")
         count = min(int(match[2]), total)
-        if match[1] == "first":
-            return np.arange(count, dtype=np.int64)
+        if match[1] == "first" or count == total:
+            return range(count)
+        if count > _MOST_DRAWN:
+            raise InputError(
+                f"blocks={blocks!r} draws more than {_MOST_DRAWN:,} blocks; use fewer."
+            )
         drawn = np.random.default_rng(seed).choice(total, count, replace=False)
         return np.sort(drawn.astype(np.int64))
     try:
-        ids = sorted({index(block) for block in blocks})
+        ids = sorted(index(block) for block in blocks)
     except TypeError:
-        raise InputError(f"blocks={blocks!r} must be whole numbers, or first:N.") from None
+        raise InputError(f"blocks={clipped(blocks)} must be whole numbers, or first:N.") from None
     if not ids or not 0 <= ids[0] <= ids[-1] < total:
-        raise InputError(f"blocks={blocks!r} must be ids from 0 to {total - 1}, at least one.")
+        raise InputError(
+            f"blocks={clipped(blocks)} must be ids from 0 to {total - 1}, at least one."
+        )
+    if twice := [one for one, other in pairwise(ids) if one == other]:
+        raise InputError(
+            f"blocks={clipped(blocks)} names block {twice[0]} twice; give each id once."
+        )
     return np.array(ids, np.int64)
 
 
