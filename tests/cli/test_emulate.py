@@ -191,6 +191,27 @@ def test_long_runs_leave_pipes_clean(
     assert "running" not in captured.err  # the table is there, as stdout holds JSON
 
 
+@pytest.mark.parametrize("json", [[], ["--json", "-"]])
+def test_a_closed_pipe_keeps_the_exit_code(json: list[str], emulate: Emulate) -> None:
+    words = [sys.executable, "-m", "tilewright", "emulate", "scale.ptx", *shlex.split(SCALE), *json]
+    root = os.pathsep.join(str(Path(p).resolve()) for p in sys.path if p)
+    for more, code in (([], 0), (["--check", "out == in"], 1)):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [*words, *more],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": root},
+            text=True,
+            check=False,
+        )
+        os.close(writer)
+        assert done.returncode == code
+        assert "Broken" not in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_findings_are_1_and_call_arrays_by_their_labels(
     emulate: Emulate, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,14 +103,23 @@ def emit(
     Raises: InputError when the JSON file cannot be written.
     """
     if json_target is not None:
-        _write_json(command, rows, json_target)
+        with _reader_may_leave():
+            _write_json(command, rows, json_target)
     try:
-        show(table, json_target)
-    except BrokenPipeError:  # the reader has seen enough; the command goes on to its exit code
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with _reader_may_leave():
+            show(table, json_target)
     except OSError:
         if json_target != "-":  # else the document is out, and the table was only for a person
             raise
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """A closed pipe has seen enough; the command goes on to its exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_json(command: str, rows: Sequence[dict[str, Any]], json_target: str) -> None:
