@@ -149,6 +149,7 @@ def test_ptx_is_told_from_cpp() -> None:
         ({1: 2}, (), "defines: 1 is not the name of a macro"),
         ({"N": "1\n#define M"}, (), "defines must not hold a newline"),
         (None, "/usr", "must be a list of folders"),
+        (None, ["no/such"], "holds 'no/such', which is not a folder"),
         (None, [1], "include_path holds 1; give folders"),
         (None, ["\0"], "include_path must not hold a NUL"),
     ],

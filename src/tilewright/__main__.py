@@ -59,8 +59,8 @@ def run(words: list[str], debug: bool = False) -> int:
         if debug:
             raise
         return _fail(str(error))
-    except KeyboardInterrupt:
-        _fail("interrupted.")
+    except KeyboardInterrupt as error:
+        _fail(f"interrupted {error}".rstrip() + ".")
         return 130  # what a shell expects of a command that SIGINT ended
     except MemoryError as error:
         return _fail(f"not enough memory: {str(error) or 'try a smaller problem'}.")

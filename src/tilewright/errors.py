@@ -10,6 +10,7 @@
 
 Every one of them ends the command line with exit code 2, without a traceback; a wrong result
 or a finding is not an exception and ends with exit code 1.
+LongRunWarning is the one warning; the command line shows it as a note.
 """
 
 from __future__ import annotations
@@ -45,3 +46,7 @@ class EmulatorError(TilewrightError):
 
 class UnsupportedError(EmulatorError):
     """An opcode, modifier or operand that the emulator does not model; never skipped or guessed."""
+
+
+class LongRunWarning(RuntimeWarning):
+    """A launch that will take more than an hour, by the speed of its first blocks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import stat
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ def read_source(source: str | Path) -> tuple[str, str]:
         raise InputError(f"source is a {type(source).__name__}; give text or a path.")
     if isinstance(source, str) and any(mark in source for mark in "\n;{"):
         return source, "kernel.cu"
+    if not str(source).strip():
+        raise InputError("source is empty; give the text of a kernel or the path of its file.")
     path = Path(source)
     try:
         info = path.stat()
@@ -71,6 +74,9 @@ def compiled(
     values: list[object] = [*include_path]
     if unfit := [each for each in values if not isinstance(each, (str, Path))]:
         raise InputError(f"include_path holds {unfit[0]!r}; give folders, as text or Path.")
+    for each in map(str, include_path):
+        if "\0" not in each and not Path(each).is_dir():  # `Source` refuses a NUL
+            raise InputError(f"include_path holds {each!r}, which is not a folder.")
     keys: list[object] = [*(defines or ())]
     if unnamed := [each for each in keys if not isinstance(each, str)]:
         raise InputError(f"defines: {unnamed[0]!r} is not the name of a macro.")
@@ -90,6 +96,18 @@ def kernel_named(module: Module, name: object) -> Kernel:
     return module.kernels[symbol_named(tuple(module.kernels), name)]
 
 
+def candidates(symbols: Iterable[str], name: str | None = None) -> str:
+    """The C++ names, the nearest first; a symbol too where its C++ name is another's as well."""
+    listed = [(str(demangle(symbol)), symbol) for symbol in symbols]
+    times = Counter(text for text, _ in listed)
+    found = [text if times[text] == 1 else symbol for text, symbol in listed]
+    if name is not None:
+        short = name[:200]
+        found.sort(key=lambda each: -_likeness(short, each))
+    most = ", ".join(found[:_SHOWN])
+    return most + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "") or "none"
+
+
 def symbol_named(symbols: Sequence[str], name: object) -> str:
     """The symbol that `name` means: `gemm`, `ns::gemm<float, 128>`, `gemm<128>` or the symbol.
 
@@ -101,7 +119,7 @@ def symbol_named(symbols: Sequence[str], name: object) -> str:
     if not isinstance(name, str):
         why = f", as the module has {len(symbols)}" if name is None else ""
         raise InputError(
-            f"kernel={_clipped(name)} must be a kernel's name{why}: {_candidates(symbols)}."
+            f"kernel={_clipped(name)} must be a kernel's name{why}: {candidates(symbols)}."
         )
     if name in symbols:
         return name
@@ -111,10 +129,10 @@ def symbol_named(symbols: Sequence[str], name: object) -> str:
         if len(near) == 1:
             return near[0]
         if near and fits is not _is_within:
-            listed = _candidates(near, name)
+            listed = candidates(near, name)
             raise InputError(f"kernel={_clipped(name)} is not unique; it has: {listed}.")
     raise InputError(
-        f"kernel={_clipped(name)} is not in the module; it has: {_candidates(symbols, name)}."
+        f"kernel={_clipped(name)} is not in the module; it has: {candidates(symbols, name)}."
     )
 
 
@@ -171,18 +189,6 @@ _FITS: tuple[Callable[[str, CppName], bool], ...] = (
 def _clipped(name: object) -> str:
     shown = repr(name)
     return shown if len(shown) <= 120 else shown[:119] + "…"
-
-
-def _candidates(symbols: Iterable[str], name: str | None = None) -> str:
-    """The C++ names, the nearest first; a symbol too where its C++ name is another's as well."""
-    listed = [(str(demangle(symbol)), symbol) for symbol in symbols]
-    shown = [text for text, _ in listed]
-    found = [text if shown.count(text) == 1 else symbol for text, symbol in listed]
-    if name is not None:
-        short = name[:200]
-        found.sort(key=lambda each: -_likeness(short, each))
-    most = ", ".join(found[:_SHOWN])
-    return most + (f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "") or "none"
 
 
 def _likeness(name: str, candidate: str) -> float:

@@ -191,6 +191,27 @@ def test_long_runs_leave_pipes_clean(
     assert "running" not in captured.err  # the table is there, as stdout holds JSON
 
 
+@pytest.mark.parametrize("json", [[], ["--json", "-"]])
+def test_a_closed_pipe_keeps_the_exit_code(json: list[str], emulate: Emulate) -> None:
+    words = [sys.executable, "-m", "tilewright", "emulate", "scale.ptx", *shlex.split(SCALE), *json]
+    root = os.pathsep.join(str(Path(p).resolve()) for p in sys.path if p)
+    for more, code in (([], 0), (["--check", "out == in"], 1)):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [*words, *more],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": root},
+            text=True,
+            check=False,
+        )
+        os.close(writer)
+        assert done.returncode == code
+        assert "Broken" not in done.stderr
+        assert "Traceback" not in done.stderr
+
+
 def test_findings_are_1_and_call_arrays_by_their_labels(
     emulate: Emulate, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -326,7 +347,8 @@ def test_cuda(compiler: str, cuda: Emulate, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--grid 1", "two.cu has 2 kernels; name one by --kernel: first, second."),
+        ("--grid 1", "two.cu has 2 kernels; name one by --kernel: "
+         "first(float const*, float*, int), second(Args, float*)."),
         ("--grid 1 --kernel third", "kernel='third' is not in the module; it has: first("),
         ("--grid 1 --kernel first --arg x=zeros:9", "--arg is given 1 times (x); first takes 3 "
          "parameters (.u64, .u64, .u32)."),
@@ -336,12 +358,13 @@ def test_cuda(compiler: str, cuda: Emulate, capsys: pytest.CaptureFixture[str]) 
         ("--grid 1 --kernel first --arg x=null --arg y=null --arg n=null",
          "--arg n is a .u32 of 4 bytes; None is a null pointer"),
         ("--grid 1 --kernel first --arg x=null --arg y=null --arg n=5000000000",
-         "--arg n=5000000000 does not fit in 4 bytes"),
+         "--arg n is 5000000000, which does not fit in 4 bytes"),
         ("--grid 1 --kernel second --arg a=bytes:00 --arg y=null", "--arg a takes 16 bytes, not 1"),
         ("--grid 1 --kernel second --arg a=7 --arg y=null", "--arg a is a struct of 16 bytes"),
         ("--grid 1 --define BM=33", "--define BM is given twice"),
         ("--grid 1 --define 3=4", "write NAME or NAME=VALUE"),
         ("--grid 1 --include none", "--include none is not a folder"),
+        ("--grid 1 --arch ''", "--arch '' must look like sm_90"),
         ("--grid 1 --arch sm90", "--arch sm90 must look like sm_90"),
         ("--grid 1 --arch sm_999", "sm_999"),
         ("--grid 1 --define SCALE=(", "two.cu"),
@@ -394,6 +417,11 @@ def test_cuda_input_that_is_refused(
         (f"{SCALE} --check 'out ~ y'", "y is not an array or a number among the arguments"),
         (f"{SCALE} --check 'n ~ in'", "n is a number, which no kernel can write"),
         (SCALE.replace("in=randn:64", "in=null") + " --check 'out ~ in'", "in is not an array"),
+        (
+            SCALE.replace("in=randn:64", "in=1.5"),
+            "--arg in is a pointer or an integer of 8 bytes, "
+            "not 1.5; give an array, as in in=randn:64, null or a whole number.",
+        ),
         (SCALE.replace("f=0.1", "f=zeros:3"), "--arg f is a .f32 of 4 bytes"),
         (SCALE.replace("out=empty:64", "out=empty:64:fp17"), "'fp17' is not a type"),
         (f"{SCALE} --no-such-option", "--no-such-option"),

@@ -162,6 +162,13 @@ def test_integers_beyond_float64() -> None:
     assert "beyond 2^53" in found.message
 
 
+def test_no_elements_are_right() -> None:
+    none = np.zeros((0, 3), "f4")
+    for text in ("c ~ 2 * a", "c == a", "c ~ a / 3", "c ~ a + sum(a)"):
+        found = check(text, none, a=none)
+        assert (found.correct, found.elements, found.max_error) == (True, 0, 0.0)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -172,6 +179,11 @@ def test_integers_beyond_float64() -> None:
         ("c ~ a.T", "the left side is 3x4, the right 4x3"),
         ("c ~ sum(a, 1)", "the left side is 3x4, the right 3."),
         ("c.T ~ a", "the left side is 4x3, the right 3x4"),
+        ("c ~ a / 0", "a / 0 is not a finite number."),
+        ("c ~ a / (1 - 1) + 2", "a / (1 - 1) is not a finite number."),
+        ("c == a * exp(1000)", "exp(1000) is not a finite number."),
+        ("c ~ a + 1e308 * 10", "1e308 * 10 is not a finite number."),
+        ("c ~ max(a, 0 / sum(0))", "0 / sum(0) is not a finite number."),
         ("c ~ a + e", "e is empty before the launch"),
     ],
 )

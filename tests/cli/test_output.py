@@ -1,4 +1,4 @@
-"""The progress of long work: on stderr, late, and only where somebody watches."""
+"""Progress on stderr, late, and only where somebody watches; files known to be writable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli.output import late_progress
+from tilewright.cli.output import check_targets, late_progress
+from tilewright.errors import InputError
 
 
 def shown(monkeypatch: pytest.MonkeyPatch, after_s: float, works_s: float) -> str:
@@ -65,3 +66,39 @@ def test_a_closed_stderr_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     with late_progress("running k.cu", 0) as tell:
         tell(3, 8)
+
+
+# --- Files to write ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("/proc/x.npy", "/proc/x.npy cannot be written: no file can be made in /proc."),
+        ("none/x.json", "none/x.json cannot be written: none is missing."),
+        ("loop", "loop cannot be written: "),
+        ("dead", "dead cannot be written: "),
+        ("x" * 300, "cannot be written: File name too long."),
+        ("", "the name of a file to write is empty"),
+        (".", "it is a folder; name a file."),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_told_before(
+    target: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("dead").symlink_to("none/file")
+    with pytest.raises(InputError) as caught:
+        check_targets(target)
+    assert why in str(caught.value)
+    assert sorted(os.listdir()) == ["dead", "loop"]
+
+
+def test_what_can_be_written_stays_as_it_is(tmp_path: Path) -> None:
+    old, new, link = tmp_path / "old", tmp_path / "new", tmp_path / "link"
+    old.write_text("content")
+    link.symlink_to(tmp_path / "later")
+    check_targets(old, new, link, "/dev/null")
+    assert old.read_text() == "content"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "old"]

@@ -114,7 +114,7 @@ def test_the_default_is_the_ladder_of_the_folder_here(
     [
         (["--out", "x.pdf"], "out='x.pdf' must end in .png or .svg."),
         (["--out", "x"], "out='x' must end in .png or .svg."),
-        (["--out", "none/x.svg"], "none/x.svg cannot be written: none is missing or read-only."),
+        (["--out", "none/x.svg"], "none/x.svg cannot be written: none is missing."),
         (
             ["--out", "x.svg", "--kind", "pie"],
             "kind='pie' is not known; use ladder, size, ratio, roofline.",

@@ -74,11 +74,16 @@ def readonly() -> np.ndarray[Any, Any]:
 @pytest.mark.parametrize(
     ("value", "kind", "nbytes", "why"),
     [
-        (2**32, "u32", 4, "x=4294967296 does not fit in 4 bytes"),
+        (2**32, "u32", 4, "x is 4294967296, which does not fit in 4 bytes"),
         (-(2**31) - 1, "s32", 4, "does not fit"),
         (256, "u8", 1, "does not fit"),
         (1.0, "u32", 4, r"an integer of 4 bytes, not 1\.0"),
         (np.float32(1), "s64", 8, "an integer of 8 bytes"),
+        pytest.param(10**5000, "u64", 8, "x is this int, which does not fit", id="long"),
+        ([1, 2], "u64", 8, r"x is a pointer or an integer of 8 bytes, not \[1, 2\]; give a NumPy"),
+        (1.5, "s64", 8, r"not 1\.5; give a NumPy array, None or a whole number"),
+        pytest.param(list(range(10**6)), "u64", 8, r"not \[0, 1, 2, 3, 4, 5, \.\.\.\];", id="many"),
+        ("a\nb" * 1000, "u64", 8, r"not '.{,40}';"),
         ("5", "u32", 4, "not '5'"),
         ([1], "u32", 4, "an integer"),
         (1j, "f32", 4, "a float of 4 bytes"),
@@ -98,10 +103,10 @@ def readonly() -> np.ndarray[Any, Any]:
         (np.zeros(4), "b8", 16, "an array needs a pointer"),
         (np.array(5), "u32", 4, r"value\.item\(\)"),
         (np.array(5), "u64", 8, r"shape \(1,\)"),
-        (np.zeros((4, 4)).T[1:], "u64", 8, "C-contiguous"),
-        (np.zeros(8)[::2], "u64", 8, "C-contiguous"),
-        (readonly(), "u64", 8, "writeable"),
-        (np.broadcast_to(np.zeros(1), (4, 1)), "u64", 8, "C-contiguous and writeable"),
+        (np.zeros((4, 4)).T[1:], "u64", 8, r"shape \(3, 4\).*ascontiguousarray"),
+        (np.zeros(8)[::2], "u64", 8, r"not C-contiguous .*strides \(16,\) bytes"),
+        (readonly(), "u64", 8, r"read-only, and the kernel may write it; give its \.copy"),
+        (np.broadcast_to(np.zeros(1), (4, 1)), "u64", 8, "not C-contiguous"),
         (np.array([None]), "u64", 8, "object"),
         (np.zeros(4, "V0"), "u64", 8, "no kernel can read"),
         (np.zeros(4, ">f4"), "u64", 8, "byte order"),
@@ -113,6 +118,17 @@ def test_what_does_not_fit(value: Any, kind: str, nbytes: int, why: str | None) 
         return
     with pytest.raises(InputError, match=why):
         raw(value, kind, nbytes)
+
+
+def test_an_array_that_is_not_written_may_be_read_only() -> None:
+    array, memory = readonly(), GlobalMemory()
+    argument_bytes(array, Parameter("x", "u64", 0, 8), memory, what="argument 1", written=False)
+    assert [a.name for a in memory.allocations] == ["x"]
+    assert memory.allocations[0].array is array
+    with pytest.raises(InputError, match="the array for argument 1 is not C-contiguous"):
+        argument_bytes(
+            np.zeros(8)[::2], Parameter("x", "u64", 0, 8), memory, what="argument 1", written=False
+        )
 
 
 def test_parameters_are_packed_with_gaps() -> None:

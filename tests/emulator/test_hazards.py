@@ -335,7 +335,7 @@ def test_a_shape_inside_a_padded_array(execute: Execute) -> None:
         ({"blocks": [8]}, "must be ids from 0 to 0, at least one."),
         ({"checks": "yes"}, "checks='yes' must be True or False."),
         ({"shapes": {0: (9,)}}, "shapes[0]=(9,) must have 1 extents, each at most that of"),
-        ({"shapes": {3: (1,)}}, "argument 3 is no array"),
+        ({"shapes": {3: (1,)}}, "args[3] is no array"),
     ],
 )
 def test_options_that_are_none(execute: Execute, how: dict[str, Any], said: str) -> None:

@@ -81,7 +81,8 @@ def test_a_comment_does_not_decide_what_a_text_is(compiler: str) -> None:
     ("source", "why"),
     [
         ("/nonexistent/kernel.ptx", "No such file"),
-        ("", "directory"),
+        ("", "source is empty; give the text"),
+        (" ", "source is empty"),
         ("a\0b", "not a text file"),
         ("x" * 5000, "name too long"),
         (5, "a int; give text or a path"),
@@ -98,6 +99,12 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="not a text file"):
         emulate(source=tmp_path / "k.ptx")
+
+
+def read_only(size: int) -> np.ndarray[Any, Any]:
+    array = np.arange(size, dtype="f4")
+    array.flags.writeable = False
+    return array
 
 
 # --- Names ------------------------------------------------------------------------------
@@ -157,7 +164,12 @@ def test_a_module_without_kernels() -> None:
         ({"args": np.zeros(3)}, "args is a ndarray"),
         ({"args": "abc"}, "args is a str"),
         ({"args": 7}, "args is a int"),
-        ({"args": [np.zeros(1), 1.5, 1]}, r"value is an integer of 4 bytes, not 1\.5"),
+        (
+            {"args": [np.zeros(1), 1.5, 1]},
+            r"argument 2 \(value\) is an integer of 4 bytes, not 1\.5",
+        ),
+        ({"args": [[1, 2], 1, 1]}, r"argument 1 \(out\) is a pointer or an integer"),
+        ({"args": [read_only(3), 1, 3]}, r"the array for argument 1 \(out\) is read-only"),
         ({"source": "void f() {}", "defines": 5}, "defines=5"),
         ({"source": "void f() {}", "include_path": "/usr"}, "must be a list of folders"),
     ],
@@ -165,6 +177,31 @@ def test_a_module_without_kernels() -> None:
 def test_arguments_that_do_not_fit(changed: Arguments, why: str) -> None:
     with pytest.raises(InputError, match=why):
         emulate(**changed)
+
+
+def test_a_read_only_array_may_be_read() -> None:
+    copy = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry copy(.param .u64 out, .param .u64 in)
+{
+  .reg .b32 %r; .reg .f32 %f; .reg .b64 %d<4>;
+  ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in]; mov.u32 %r, %tid.x;
+  mul.wide.u32 %d2, %r, 4; add.s64 %d1, %d1, %d2; ld.global.f32 %f, [%d1];
+  add.s64 %d0, %d0, %d2; st.global.f32 [%d0], %f; ret;
+}
+"""
+    out = np.full(32, np.nan, "f4")
+    report = tilewright.emulate(copy, "copy", (1,), (32,), [out, read_only(32)])
+    assert report.clean
+    assert out.tolist() == list(range(32))
+
+
+def test_an_integer_for_a_pointer_is_no_array() -> None:
+    report = emulate(args=[0x1234_5678_0000, 7, 3])
+    (finding,) = report.findings
+    assert finding.kind == "out-of-bounds"
+    assert "no array" in finding.message
 
 
 def test_numpy_integers_are_integers() -> None:

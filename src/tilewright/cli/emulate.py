@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
-from tilewright.cli.output import emit, late_progress
+from tilewright.cli.output import emit, late_progress, warnings_as_notes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -144,7 +145,7 @@ def emulate(
         look_for_faults=not no_checks,
         json=json,
     )
-    with late_progress(f"running {printable(file.name)}") as progress:
+    with late_progress(f"running {printable(file.name)}") as progress, warnings_as_notes():
         outcome = emulate_request(request, progress)
     emit("emulate", [outcome.to_dict()], _render(outcome), json)
     return 0 if outcome.fine else 1
@@ -158,6 +159,8 @@ def _render(outcome: Outcome) -> RenderableType:
 
     report = outcome.report
     said = "completed" if report.completed else "did not complete"
+    if outcome.blocks is not None:
+        said += f", {outcome.blocks:,} of {prod(outcome.grid):,} blocks ran"
     head = f"{outcome.kernel}, grid {outcome.grid}, block {outcome.block}: {said}"
     parts: list[RenderableType] = [Text(head, style="bold" if report.completed else "bold red")]
     if report.accesses:

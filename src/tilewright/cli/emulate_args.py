@@ -62,10 +62,11 @@ class Argument:
 
     @property
     def nbytes(self) -> int:
+        """What it takes at most: an extent of 0 counts as 1, so that NumPy can count the others."""
         return (
             0
             if self.shape is None or self.dtype is None
-            else prod(self.shape) * self.dtype.itemsize
+            else prod(max(extent, 1) for extent in self.shape) * self.dtype.itemsize
         )
 
     @property
@@ -144,10 +145,8 @@ def parse_shape(what: str, word: str) -> tuple[int, ...]:
     if not all(re.fullmatch(r"\d{1,12}", part, re.ASCII) for part in parts):
         raise InputError(f"{what}: {short(word)!r} is not a shape; write 256x128 or 1000.")
     shape = tuple(int(part) for part in parts)
-    if 0 in shape or len(shape) > _MOST_DIMENSIONS:
-        raise InputError(
-            f"{what}: a shape has 1 to {_MOST_DIMENSIONS} extents of 1 or more, not {short(word)}."
-        )
+    if len(shape) > _MOST_DIMENSIONS:
+        raise InputError(f"{what}: a shape has 1 to {_MOST_DIMENSIONS} extents, not {len(shape)}.")
     return shape
 
 
@@ -268,6 +267,8 @@ def _load(what: str, word: str) -> tuple[Array, Path]:
     name, colon, dtype_word = word.rpartition(":")
     given = colon and not word.endswith(".npy")
     path = Path(name if given else word)
+    if not (name if given else word):
+        raise InputError(f"{what}: the file is missing, as in load:x.npy.")
     dtype = dtype_named(what, dtype_word) if given else None
     if path.suffix != ".npy":
         raise InputError(
@@ -291,10 +292,8 @@ def _load(what: str, word: str) -> tuple[Array, Path]:
 
 
 def _usable(what: str, path: Path, loaded: Array, dtype: np.dtype[Any] | None) -> Array:
-    if not loaded.ndim or not loaded.size:
-        raise InputError(
-            f"{what}: {path} has the shape {loaded.shape}; it needs one element or more."
-        )
+    if not loaded.ndim:
+        raise InputError(f"{what}: {path} holds a single number; save an array, as [x].")
     native = np.array(loaded, loaded.dtype.newbyteorder("="), order="C")
     if dtype is not None:
         if dtype.itemsize != native.dtype.itemsize:

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tilewright.cli.emulate_args import is_float
-from tilewright.cli.expression import Check, Node, shape_of, show
+from tilewright.cli.expression import Check, Node, names_of, shape_of, show
 from tilewright.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -90,6 +90,8 @@ def check_shapes(check: Check, values: Mapping[str, Any], empty: set[str]) -> No
         right = shape_of(check.right, shapes)
     except InputError as error:
         raise InputError(f'--check "{check.text}": {error}') from None
+    if (part := _not_finite(check.right)) is not None:
+        raise InputError(f'--check "{check.text}": {part} is not a finite number.')
     try:
         fits = np.broadcast_shapes(left, right) == left
     except ValueError:
@@ -98,6 +100,22 @@ def check_shapes(check: Check, values: Mapping[str, Any], empty: set[str]) -> No
         raise InputError(
             f'--check "{check.text}": the left side is {show(left)}, the right {show(right)}.'
         )
+
+
+def _not_finite(node: Node) -> str | None:
+    """The text of a part that no array can mend: numbers that give infinity, a division by 0."""
+    for child in node.children:
+        if (part := _not_finite(child)) is not None:
+            return part
+    divisor = node.children[1] if node.kind == "/" else None
+    by_zero = divisor is not None and not names_of(divisor) and _constant(divisor) == 0
+    overflows = not names_of(node) and not isfinite(_constant(node))
+    return node.text if by_zero or overflows else None
+
+
+def _constant(node: Node) -> float:
+    with np.errstate(all="ignore"):
+        return float(_evaluate(node, {}, _format(np.dtype(np.float64))).exact)
 
 
 def judge(check: Check, after: Mapping[str, Array], before: Mapping[str, Any]) -> Verdict:
@@ -155,8 +173,8 @@ def _verdict(check: Check, got: Array, want: Array, right: Array, bound: Array) 
         wrong.size,
         int(wrong.sum()),
         float(np.linalg.norm(error)) / norm,
-        float(error.max()),
-        float(bound.max()),
+        float(error.max(initial=0.0)),
+        float(bound.max(initial=0.0)),
     )
 
 

@@ -15,19 +15,19 @@ import numpy.typing as npt
 from tilewright.build import Source, build
 from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_shape, short
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
+from tilewright.cli.emulate_files import labelled_word, parse_saves, save
 from tilewright.cli.expression import Check, parse_check, show
-from tilewright.cli.output import check_targets
 from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.engines.emulate import emulate
 from tilewright.engines.emulator import MOST_THREADS
 from tilewright.errors import InputError
-from tilewright.kernel_source import kernel_named, plain_name, read_source
+from tilewright.kernel_source import candidates, kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ir import Kernel, Module
+    from tilewright.emulator.ir import Kernel, Module, Parameter
     from tilewright.emulator.report import Report
     from tilewright.emulator.run import Progress
 
@@ -76,6 +76,7 @@ class Outcome:
     report: Report
     verdicts: tuple[Verdict, ...]
     saved: tuple[tuple[str, Path], ...]
+    blocks: int | None = None  # that ran, where --blocks chose some
 
     @property
     def fine(self) -> bool:
@@ -135,12 +136,16 @@ def emulate_request(request: Request, progress: Progress | None = None) -> Outco
         if label in read
     }
     arrays = list(values.values())
-    options = {**plan.options, "progress": progress}
-    report = emulate(request.file, kernel.name, plan.grid, plan.block, arrays, **options)
+    watched = _Watched(progress)
+    options = {**plan.options, "progress": watched}
+    try:
+        report = emulate(request.file, kernel.name, plan.grid, plan.block, arrays, **options)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(watched.words(plan.grid)) from None
     labels = {p.name: label for p, label in zip(kernel.params, values, strict=True)}
     findings = [_labelled(finding, labels) for finding in report.findings]
     for label, path in plan.saves:
-        _save(path, values[label])
+        save(path, values[label])
     after = {check.label: plan.valid(check.label, values[check.label]) for check in plan.checks}
     return Outcome(
         request.file.name,
@@ -151,7 +156,23 @@ def emulate_request(request: Request, progress: Progress | None = None) -> Outco
         replace(report, findings=findings),
         tuple(judge(check, after, before) for check in plan.checks),
         tuple(plan.saves),
+        None if request.blocks is None else watched.done,
     )
+
+
+class _Watched:
+    """A progress that keeps what it was told last, and passes it on."""
+
+    def __init__(self, inner: Progress | None) -> None:
+        self._inner, self.done, self._total = inner, 0, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        self.done, self._total = done, total
+        if self._inner is not None:
+            self._inner(done, total)
+
+    def words(self, grid: Dim3) -> str:
+        return f"after {self.done:,} of {self._total or prod(grid):,} blocks"
 
 
 def _plan(request: Request) -> _Plan:
@@ -172,7 +193,14 @@ def _plan(request: Request) -> _Plan:
     if shapes:
         options["shapes"] = {list(by_label).index(label): shape for label, shape in shapes.items()}
     plan = _Plan(
-        grid, block, arguments, checks, _saves(request, by_label), shapes, options, is_cuda
+        grid,
+        block,
+        arguments,
+        checks,
+        parse_saves(request.saves, request.json, request.file, by_label),
+        shapes,
+        options,
+        is_cuda,
     )
     _check_checks(plan, request.blocks)
     return plan
@@ -198,9 +226,9 @@ def _extents(what: str, word: str, limits: Dim3) -> Dim3:
 
 def _options(request: Request, is_cuda: bool) -> dict[str, Any]:
     """What `emulate` is told beyond the launch: only what the user said."""
-    arch = request.arch or (_DEFAULT_ARCH if is_cuda else None)
+    arch = _DEFAULT_ARCH if is_cuda and request.arch is None else request.arch
     if arch is not None and not _ARCH.fullmatch(arch):
-        raise InputError(f"--arch {short(arch)} must look like sm_90 or sm_90a.")
+        raise InputError(f"--arch {short(arch) or repr(arch)} must look like sm_90 or sm_90a.")
     if request.blocks is not None and not _BLOCKS.fullmatch(request.blocks):
         raise InputError(
             f"--blocks {short(request.blocks)}: write first:N or sample:N, N being 1 or more."
@@ -245,61 +273,16 @@ def _folders(request: Request) -> tuple[str, ...]:
 def _shapes(words: Sequence[str], known: Mapping[str, Argument]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
     for word in words:
-        label, value, whole = _labelled_word("--shape", word, known, "c=256x384")
+        label, value, whole = labelled_word("--shape", word, known, "c=256x384")
         shape = parse_shape(f"--shape {label}", value)
-        if len(shape) != len(whole) or any(p > w for p, w in zip(shape, whole, strict=True)):
+        if len(shape) != len(whole) or any(
+            not 1 <= p <= w for p, w in zip(shape, whole, strict=True)
+        ):
             raise InputError(f"--shape {label}: {show(shape)} is no part of {show(whole)}.")
         if label in shapes:
             raise InputError(f"--shape {label} is given twice; keep one.")
         shapes[label] = shape
     return shapes
-
-
-def _saves(request: Request, known: Mapping[str, Argument]) -> list[tuple[str, Path]]:
-    inputs = [request.file, *(a.file for a in known.values() if a.file is not None)]
-    saves: list[tuple[str, Path]] = []
-    for word in request.saves:
-        label, name, _ = _labelled_word("--save", word, known, "c=out.npy")
-        path = Path(name)
-        if path.suffix != ".npy":
-            raise InputError(f"--save {label}: {short(name)!r} must end in .npy.")
-        if any(_same(path, other) for other in inputs):
-            raise InputError(
-                f"--save {label}: {short(name)} is read by this run; name another file."
-            )
-        if any(_same(path, other) for _, other in saves):
-            raise InputError(f"--save {label}: {short(name)} is written twice; name another file.")
-        saves.append((label, path))
-    targets = [*inputs, *(path for _, path in saves)]
-    if request.json not in (None, "-") and any(_same(Path(request.json or ""), o) for o in targets):
-        raise InputError(
-            f"--json {short(request.json)} is another file of this run; name a new one."
-        )
-    check_targets(request.json, *(path for _, path in saves))
-    return saves
-
-
-def _labelled_word(
-    option: str, word: str, known: Mapping[str, Argument], example: str
-) -> tuple[str, str, tuple[int, ...]]:
-    """LABEL=VALUE of an array, and the array's shape."""
-    label, equals, value = word.partition("=")
-    if not equals or not value:
-        raise InputError(f"{option} {short(word)!r}: write LABEL=VALUE, as in {example}.")
-    argument = known.get(label)
-    if argument is None or argument.shape is None:
-        arrays = ", ".join(a.label for a in known.values() if a.shape) or "none"
-        raise InputError(
-            f"{option} {short(word)!r}: {short(label)!r} is not an array; there are: {arrays}."
-        )
-    return label, value, argument.shape
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.resolve() == other.resolve() or one.samefile(other)
-    except (OSError, ValueError, RuntimeError):  # one of them does not exist, or cannot
-        return False
 
 
 def _check_checks(plan: _Plan, blocks: str | None) -> None:
@@ -335,10 +318,9 @@ def _kernel(module: Module, name: str | None, file: Path) -> Kernel:
         raise InputError(
             f"{short(str(file))} has no kernel (a template needs an instance to be one)."
         )
-    plain = [plain_name(symbol) for symbol in symbols]
-    names = plain if len(set(plain)) == len(plain) else symbols
     raise InputError(
-        f"{short(str(file))} has {len(names)} kernels; name one by --kernel: {', '.join(names)}."
+        f"{short(str(file))} has {len(symbols)} kernels; name one by --kernel: "
+        f"{candidates(symbols)}."
     )
 
 
@@ -356,7 +338,21 @@ def _check_parameters(kernel: Kernel, arguments: Sequence[Argument]) -> None:
     memory = GlobalMemory()
     for argument, parameter in zip(arguments, kernel.params, strict=True):
         shown = replace(parameter, name=f"--arg {argument.label}")
+        _check_whole(argument, parameter)
         argument_bytes(argument.sample if argument.fill != "null" else None, shown, memory)
+
+
+def _check_whole(argument: Argument, parameter: Parameter) -> None:
+    """A fraction for what may be a pointer: says what the words for one are."""
+    fraction = argument.fill == "number" and not isinstance(
+        argument.value, (int, np.integer, np.bool_)
+    )
+    if fraction and parameter.nbytes == 8 and parameter.kind[0] != "f":
+        label = argument.label
+        raise InputError(
+            f"--arg {label} is a pointer or an integer of 8 bytes, not {argument.value}; give an "
+            f"array, as in {label}=randn:64, null or a whole number."
+        )
 
 
 def _labelled(finding: Any, labels: Mapping[str, str]) -> Any:
@@ -366,14 +362,6 @@ def _labelled(finding: Any, labels: Mapping[str, str]) -> Any:
         return finding
     message = finding.message.replace(f"({finding.array})", f"({label})")
     return replace(finding, array=label, message=message)
-
-
-def _save(path: Path, array: Array) -> None:
-    try:
-        with path.open("wb") as file:
-            np.save(file, array, allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"--save {short(str(path))}: {error.strerror or error}.") from None
 
 
 def _plain(value: Any) -> Any:

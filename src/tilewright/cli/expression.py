@@ -67,7 +67,7 @@ class Check:
     @property
     def names(self) -> set[str]:
         """The arguments that the right side reads."""
-        return set(_names(self.right))
+        return set(names_of(self.right))
 
 
 def parse_check(text: str) -> Check:
@@ -99,9 +99,9 @@ def show(shape: Shape) -> str:
     return "x".join(str(extent) for extent in shape) or "a number"
 
 
-def _names(node: Node) -> list[str]:
+def names_of(node: Node) -> list[str]:
     own = [node.name] if node.kind == "name" else []
-    return own + [name for child in node.children for name in _names(child)]
+    return own + [name for child in node.children for name in names_of(child)]
 
 
 def _product_shape(node: Node, left: Shape, right: Shape) -> Shape:

@@ -6,13 +6,15 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from errno import EACCES, EISDIR
 from pathlib import Path
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from tilewright.errors import InputError
+from tilewright.errors import InputError, LongRunWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +53,14 @@ def check_targets(*targets: str | Path | None, reads: Iterable[Path] = ()) -> No
     Nor may two outputs be one file, or one of the files that are read; of a folder that is read,
     its .jsonl files.
     """
+    for target in targets:
+        if str(target) == "-" and sys.stdout is None:
+            raise InputError("--json - needs a stdout, and it is closed.")
+        if target is None or str(target) == "-":
+            continue
+        if not str(target):
+            raise InputError("the name of a file to write is empty.")
+        _probe(Path(target))
     files = [Path(target).resolve() for target in targets if target and str(target) != "-"]
     inputs = [path.resolve() for path in reads]
     for number, file in enumerate(files):
@@ -59,18 +69,27 @@ def check_targets(*targets: str | Path | None, reads: Iterable[Path] = ()) -> No
         of_folder = file.suffix == ".jsonl" and any(file.is_relative_to(it) for it in inputs)
         if file in inputs or of_folder:
             raise InputError(f"{file.name} is read, and would be overwritten; name another file.")
-    for target in targets:
-        if str(target) == "-" and sys.stdout is None:
-            raise InputError("--json - needs a stdout, and it is closed.")
-        if target is None or str(target) == "-":
-            continue
-        if not str(target):
-            raise InputError("the name of a file to write is empty.")
-        path = Path(target)
-        if path.is_dir():
-            raise InputError(f"{target} is a folder; name a file.")
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise InputError(f"{target} cannot be written: {path.parent} is missing or read-only.")
+
+
+def _probe(path: Path) -> None:
+    """Makes the file and removes it, or opens the one there is. Raises: InputError."""
+    try:
+        real = path.resolve()
+        if real.is_dir():
+            raise IsADirectoryError(EISDIR, "it is a folder; name a file")
+        if not real.exists():
+            real.open("xb").close()
+            real.unlink()
+        elif real.is_file():
+            real.open("r+b").close()
+        elif not os.access(real, os.W_OK):  # a pipe or a device, which opening may disturb
+            raise PermissionError(EACCES, "Permission denied")
+    except (OSError, RuntimeError) as error:  # Python 3.12 and older: a loop of links
+        why = getattr(error, "strerror", None) or str(error)
+        if isinstance(error, FileNotFoundError):
+            there = path.parent.is_dir()
+            why = f"no file can be made in {path.parent}" if there else f"{path.parent} is missing"
+        raise InputError(f"{path} cannot be written: {why}.") from None
 
 
 def emit(
@@ -84,14 +103,23 @@ def emit(
     Raises: InputError when the JSON file cannot be written.
     """
     if json_target is not None:
-        _write_json(command, rows, json_target)
+        with _reader_may_leave():
+            _write_json(command, rows, json_target)
     try:
-        show(table, json_target)
-    except BrokenPipeError:  # the reader has seen enough; the command goes on to its exit code
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with _reader_may_leave():
+            show(table, json_target)
     except OSError:
         if json_target != "-":  # else the document is out, and the table was only for a person
             raise
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """A closed pipe has seen enough; the command goes on to its exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_json(command: str, rows: Sequence[dict[str, Any]], json_target: str) -> None:
@@ -161,6 +189,31 @@ def late_progress(what: str, after_s: float = 1.0) -> Iterator[Callable[[int, in
         timer.join()  # so that it cannot start after the stop
         if bar.live.is_started:
             bar.stop()
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Shows a LongRunWarning as one line on stderr, without the place in our code."""
+    with warnings.catch_warnings():
+        show_others = warnings.showwarning
+
+        def note(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if category is not LongRunWarning:
+                show_others(message, category, filename, lineno, file, line)
+                return
+            with suppress(OSError):  # nobody reads stderr
+                print(f"tilewright: note: {message}", file=sys.stderr, flush=True)
+
+        warnings.simplefilter("always", LongRunWarning)
+        warnings.showwarning = note
+        yield
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from operator import index
 from typing import Any
@@ -15,12 +16,21 @@ from tilewright.errors import InputError
 _POINTER_BYTES = 8
 
 
-def argument_bytes(value: Any, parameter: Parameter, memory: GlobalMemory) -> bytes:
+def argument_bytes(
+    value: Any,
+    parameter: Parameter,
+    memory: GlobalMemory,
+    *,
+    what: str | None = None,
+    written: bool = True,
+) -> bytes:
     """The bytes of one parameter. An array is given an address in `memory`.
 
+    `what` is what a message calls the argument, the parameter's name if not given. An array that
+    the kernel does not write (`written`) may be read-only.
     Raises: InputError when the value does not fit the parameter.
     """
-    name, size = parameter.name, parameter.nbytes
+    name, size = what or parameter.name, parameter.nbytes
     if isinstance(value, np.ndarray) and not value.ndim:
         if value.dtype.names is None:
             raise InputError(
@@ -29,8 +39,8 @@ def argument_bytes(value: Any, parameter: Parameter, memory: GlobalMemory) -> by
             )
         value = value[()]
     if value is None or isinstance(value, np.ndarray):
-        _check_pointer(value, parameter)
-        address = 0 if value is None else memory.allocate(value, name)
+        _check_pointer(value, parameter, name, written)
+        address = 0 if value is None else memory.allocate(value, parameter.name)
         return address.to_bytes(_POINTER_BYTES, "little")
     if isinstance(value, (bytes, bytearray, np.void)) or _is_packed_scalar(value, parameter):
         raw = value if isinstance(value, (bytes, bytearray)) else value.tobytes()
@@ -42,7 +52,8 @@ def argument_bytes(value: Any, parameter: Parameter, memory: GlobalMemory) -> by
             f"{name} is a struct of {size} bytes; give bytes or a NumPy void, "
             f"not a {type(value).__name__}."
         )
-    return _float_bytes(value, parameter) if parameter.kind[0] == "f" else _int(value, parameter)
+    make = _float_bytes if parameter.kind[0] == "f" else _int
+    return make(value, size, name)
 
 
 def pack(kernel: Kernel, params: Sequence[bytes]) -> bytes:
@@ -57,15 +68,24 @@ def pack(kernel: Kernel, params: Sequence[bytes]) -> bytes:
     return bytes(packed)
 
 
-def _check_pointer(value: np.ndarray[Any, Any] | None, parameter: Parameter) -> None:
-    name, kind = parameter.name, parameter.kind
+def _check_pointer(
+    value: np.ndarray[Any, Any] | None, parameter: Parameter, name: str, written: bool
+) -> None:
+    kind = parameter.kind
     if parameter.nbytes != _POINTER_BYTES or kind == "f64":
         what = "None is a null pointer" if value is None else "an array needs a pointer"
         raise InputError(f"{name} is a .{kind} of {parameter.nbytes} bytes; {what}.")
     if value is None:
         return
-    if not (value.flags.c_contiguous and value.flags.writeable):
-        raise InputError(f"the array for {name} must be C-contiguous and writeable.")
+    if not value.flags.c_contiguous:
+        raise InputError(
+            f"the array for {name} is not C-contiguous (shape {value.shape}, strides "
+            f"{value.strides} bytes); give np.ascontiguousarray(...) of it."
+        )
+    if written and not value.flags.writeable:
+        raise InputError(
+            f"the array for {name} is read-only, and the kernel may write it; give its .copy()."
+        )
     if value.dtype.hasobject or not value.dtype.itemsize:
         raise InputError(f"the array for {name} holds {value.dtype}, which no kernel can read.")
     if not value.dtype.isnative:
@@ -79,25 +99,33 @@ def _is_packed_scalar(value: Any, parameter: Parameter) -> bool:
     return parameter.kind in ("b8", "b16", "f16") and value.dtype.itemsize == parameter.nbytes
 
 
-def _float_bytes(value: Any, parameter: Parameter) -> bytes:
-    size = parameter.nbytes
+def _float_bytes(value: Any, size: int, name: str) -> bytes:
     try:
         if isinstance(value, (str, complex, np.complexfloating)):
             raise TypeError
         with np.errstate(all="ignore"):  # too large for the type: infinity
             return np.array(float(value), f"f{size}").tobytes()
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{parameter.name} is a float of {size} bytes, not {value!r}.") from None
+        raise InputError(f"{name} is a float of {size} bytes, not {_shown(value)}.") from None
 
 
-def _int(value: Any, parameter: Parameter) -> bytes:
-    name, bits = parameter.name, 8 * parameter.nbytes
+def _int(value: Any, size: int, name: str) -> bytes:
+    bits = 8 * size
     try:
         number = int(value) if isinstance(value, np.bool_) else index(value)
     except TypeError:
-        raise InputError(
-            f"{name} is an integer of {parameter.nbytes} bytes, not {value!r}."
-        ) from None
+        what = f"an integer of {size} bytes, not {_shown(value)}"
+        if size == _POINTER_BYTES:
+            what = f"a pointer or {what}; give a NumPy array, None or a whole number"
+        raise InputError(f"{name} is {what}.") from None
     if not -(1 << bits - 1) <= number < 1 << bits:
-        raise InputError(f"{name}={number} does not fit in {parameter.nbytes} bytes.")
-    return (number & ((1 << bits) - 1)).to_bytes(parameter.nbytes, "little")
+        raise InputError(f"{name} is {_shown(number)}, which does not fit in {size} bytes.")
+    return (number & ((1 << bits) - 1)).to_bytes(size, "little")
+
+
+def _shown(value: Any) -> str:
+    """A value as a sentence shows it: on one line and not endless."""
+    try:
+        return " ".join(reprlib.repr(value).split())
+    except ValueError:  # an integer of more digits than Python prints
+        return f"this {type(value).__name__}"

@@ -195,13 +195,11 @@ class Compiler:
             return self.source(Symbol(base.name, base.offset + operand.offset), "s64")
         if isinstance(base, Immediate):
             return self.source(Immediate(base.value + operand.offset), "s64")
-        wide = base.name in self.types and self.types[base.name].itemsize == 8
-        read = self.source(base, "s64" if wide else "u32")
-        if not wide:  # the sum has 32 bits as well
-            step = constant(operand.offset % (1 << 32), np.dtype(np.uint32))
-            return lambda regs: (read(regs) + step).astype(np.int64)
-        offset = constant(operand.offset, np.dtype(np.int64))
-        return lambda regs: read(regs) + offset
+        if base.name in self.types and self.types[base.name].itemsize == 8:
+            read, offset = self.source(base, "s64"), constant(operand.offset, np.dtype(np.int64))
+            return lambda regs: read(regs) + offset
+        read, short = self.source(base, "u32"), np.uint32(operand.offset & 0xFFFF_FFFF)
+        return lambda regs: (read(regs) + short).view(np.int32).astype(np.int64)  # a sum of 32 bits
 
     def _symbol(self, symbol: Symbol, dtype: np.dtype[Any]) -> Fetch:
         if symbol.name in self.params:

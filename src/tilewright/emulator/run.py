@@ -37,7 +37,7 @@ class How:
     """
 
     seed: int | None = None
-    blocks: Array | None = None
+    blocks: Array | range | None = None
     checks: bool = True
     step_limit: int = STEP_LIMIT
 
@@ -63,13 +63,14 @@ def run(
         knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS))
         traits = Traits.of(program.kernel, program.blocks)
         trace.arrays = ArrayShadows(knowledge, traits, _watched(program, shape, memory))
-    blocks = np.arange(shape.blocks, dtype=np.int64) if how.blocks is None else how.blocks
+    blocks = range(shape.blocks) if how.blocks is None else how.blocks
     size = max(1, CHUNK_LANES // (shape.warps * LANES))
     schedule = how.schedule()
     waiting: deque[Machine] = deque()
     done = 0
     for first in range(0, len(blocks), size):
-        machine = Machine(program, shape, blocks[first : first + size], trace, schedule)
+        chunk = np.array(blocks[first : first + size], np.int64)
+        machine = Machine(program, shape, chunk, trace, schedule)
         machine.start()
         if not machine.run():
             waiting.append(machine)

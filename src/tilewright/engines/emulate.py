@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from operator import index
+from reprlib import repr as clipped
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy.typing as npt
 
 from tilewright.emulator.arguments import argument_bytes, pack
 from tilewright.emulator.arrays import Array
-from tilewright.emulator.compiler import compile_kernel
+from tilewright.emulator.compiler import Program, compile_kernel
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
@@ -20,6 +22,7 @@ from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import How, Progress, run
 from tilewright.emulator.trace import STEP_LIMIT, Shape
 from tilewright.engines.emulator import check_shared, check_threads
+from tilewright.engines.estimate import Estimate
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, dim3
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from tilewright.emulator.ir import Kernel
 
 _BLOCKS = re.compile(r"(first|sample):(\d{1,10})", re.ASCII)
+_MOST_DRAWN = 1_000_000  # blocks; drawing takes up to 400 bytes each
 SCHEDULES = ("lockstep", "random")
 
 
@@ -59,17 +63,18 @@ def emulate(
              `shapes` gives, for arguments by position, the part [: rows, : columns] of an array
              that the kernel may touch, where rows are padded: the rest is out of bounds.
     Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
-             argument is a C-contiguous NumPy array (changed in place; one of NaN alone counts as
-             never written), a number (takes the parameter's size), bytes or a NumPy void for a
-             struct by value, or None for null. `kernel` is a symbol or a unique part of the
-             demangled name; None takes the only kernel. `schedule` is "lockstep", or "random"
-             for warps in a random order drawn from `seed`. `blocks` runs only "first:N",
-             "sample:N" (drawn from `seed`) or blocks of these linear ids. `checks=False` leaves
-             out races, unset memory and unwritten outputs. `step_limit` is how many basic blocks
-             the blocks of a chunk may take before their loop counts as endless. `cluster` must
-             be (1, 1, 1) so far.
+             argument is a C-contiguous NumPy array (changed in place; it may be read-only where
+             the kernel stores nothing; one of NaN alone counts as never written), a number (takes
+             the parameter's size), bytes or a NumPy void for a struct by value, or None for null.
+             `kernel` is a symbol or a unique part of the demangled name; None takes the only
+             kernel. `schedule` is "lockstep", or "random" for warps in an order drawn from
+             `seed`. `blocks` runs only "first:N", "sample:N" (drawn from `seed`) or blocks of
+             these linear ids. `checks=False` leaves out races, unset memory and unwritten
+             outputs. `step_limit` is how many basic blocks the blocks of a chunk may take before
+             their loop counts as endless. `cluster` must be (1, 1, 1) so far.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
-             never raise.
+             never raise. Warns, with LongRunWarning, when the first blocks show that the rest
+             will take more than an hour.
     Cost     compiles with NVRTC unless `source` is PTX; then milliseconds a block and K step.
              The machine code is read when the report is first shown or written, see
              `Report.machine_code`.
@@ -95,15 +100,12 @@ def emulate(
     program = compile_kernel(module, found)
     check_shared(program, shared_bytes)
     memory = GlobalMemory()
-    params = tuple(
-        argument_bytes(value, parameter, memory)
-        for value, parameter in zip(args, found.params, strict=True)
-    )
+    params = _params(program, args, memory)
     _limit(memory, args, shapes)
     for allocation in memory.allocations:
         allocation.unset = how.checks and _is_unset(allocation.array)
     shape = Shape(full_grid, full_block, shared_bytes, pack(found, params))
-    report = run(program, shape, memory, progress, how)
+    report = run(program, shape, memory, Estimate(progress), how)
     return with_sources(
         report,
         {"<ptx>": ptx} if artifact is None else {name: text, "<ptx>": ptx},
@@ -112,6 +114,21 @@ def emulate(
         block=full_block,
         machine_code=MachineCode(artifact, found.name),
     )
+
+
+def _params(program: Program, args: Sequence[Any], memory: GlobalMemory) -> list[bytes]:
+    """Each argument's bytes; a message calls it by its place and its parameter's name."""
+    stored = program.written_params
+    return [
+        argument_bytes(
+            value,
+            parameter,
+            memory,
+            what=f"argument {place} ({parameter.name})",
+            written=stored is None or parameter.offset in stored,
+        )
+        for place, (value, parameter) in enumerate(zip(args, program.kernel.params, strict=True), 1)
+    ]
 
 
 def _seed(schedule: str, seed: int) -> int | None:
@@ -136,7 +153,7 @@ def _flag(name: str, value: object) -> bool:
 
 def _block_ids(
     blocks: str | Sequence[int] | None, grid: tuple[int, int, int], seed: int
-) -> Array | None:
+) -> Array | range | None:
     """Linear ids in ascending order. Raises: InputError for blocks that the grid has not."""
     if blocks is None:
         return None
@@ -146,16 +163,26 @@ def _block_ids(
         if match is None or int(match[2]) < 1:
             raise InputError(f"blocks={blocks!r} must be first:N or sample:N, N being 1 or more.")
         count = min(int(match[2]), total)
-        if match[1] == "first":
-            return np.arange(count, dtype=np.int64)
+        if match[1] == "first" or count == total:
+            return range(count)
+        if count > _MOST_DRAWN:
+            raise InputError(
+                f"blocks={blocks!r} draws more than {_MOST_DRAWN:,} blocks; use fewer."
+            )
         drawn = np.random.default_rng(seed).choice(total, count, replace=False)
         return np.sort(drawn.astype(np.int64))
     try:
-        ids = sorted({index(block) for block in blocks})
+        ids = sorted(index(block) for block in blocks)
     except TypeError:
-        raise InputError(f"blocks={blocks!r} must be whole numbers, or first:N.") from None
+        raise InputError(f"blocks={clipped(blocks)} must be whole numbers, or first:N.") from None
     if not ids or not 0 <= ids[0] <= ids[-1] < total:
-        raise InputError(f"blocks={blocks!r} must be ids from 0 to {total - 1}, at least one.")
+        raise InputError(
+            f"blocks={clipped(blocks)} must be ids from 0 to {total - 1}, at least one."
+        )
+    if twice := [one for one, other in pairwise(ids) if one == other]:
+        raise InputError(
+            f"blocks={clipped(blocks)} names block {twice[0]} twice; give each id once."
+        )
     return np.array(ids, np.int64)
 
 
@@ -169,7 +196,7 @@ def _limit(memory: GlobalMemory, args: Sequence[Any], shapes: Any) -> None:
             continue
         array = args[place] if isinstance(place, int) and 0 <= place < len(args) else None
         if not isinstance(array, np.ndarray):
-            raise InputError(f"shapes: argument {place} is no array; give positions of arrays.")
+            raise InputError(f"shapes[{place}]: args[{place}] is no array; give places of arrays.")
         extents = tuple(_extents(f"shapes[{place}]", shape))
         fits = len(extents) == array.ndim and all(
             1 <= part <= whole for part, whole in zip(extents, array.shape, strict=False)
