@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tilewright import sass
@@ -109,6 +112,18 @@ def test_without_nvdisasm_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(artifact, "gemm") is None
     assert "there is no nvdisasm" in to_text(None)
     assert 'pip install "tilewright[sass]"' in to_text(None)
+
+
+# --- wmma -------------------------------------------------------------------------------
+
+WMMA = json.loads((Path(__file__).parents[1] / "data" / "wmma_machine_code.json").read_text())
+
+
+@pytest.mark.parametrize("opcode", WMMA["opcodes"])
+def test_wmma_counts_as_its_machine_code(opcode: str) -> None:
+    machine = [name for name, times in WMMA["opcodes"][opcode].items() for _ in range(times)]
+    assert compare(ptx(opcode), code(*machine)) == []
+    assert compare(ptx(opcode), code(*machine[1:])) != []
 
 
 # --- sentences ----------------------------------------------------------------------------

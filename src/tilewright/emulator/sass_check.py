@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import sass
 from tilewright.emulator.ir import TYPE_BYTES, Instruction, Kernel, Module, Symbol
+from tilewright.emulator.ops.wmma import in_machine_code
 from tilewright.emulator.parse import parse
 from tilewright.errors import InputError
 
@@ -173,13 +174,21 @@ def _ptx_text(module: Module, kernel: Kernel) -> list[Instruction]:
 def _of_ptx(instructions: Iterable[Instruction]) -> dict[str, _Count]:
     counts: dict[str, _Count] = {}
     for instruction in instructions:
-        kind = _kind_of_ptx(instruction.opcode)
-        if kind is not None:
-            place = instruction.places[-1] if instruction.places else None
-            line = None if place is None else (place.file, place.line)
-            width = _ptx_bytes(instruction.opcode) if kind in _LOADS_STORES else 0
+        place = instruction.places[-1] if instruction.places else None
+        line = None if place is None else (place.file, place.line)
+        for kind, width in _of_instruction(instruction):
             counts.setdefault(kind, _Count()).add(instruction.mnemonic, width, line)
     return counts
+
+
+def _of_instruction(instruction: Instruction) -> list[tuple[str, int]]:
+    """What an instruction counts as: kinds, and the bytes of a lane for loads and stores."""
+    if instruction.mnemonic == "wmma":
+        return in_machine_code(instruction.opcode)
+    kind = _kind_of_ptx(instruction.opcode)
+    if kind is None:
+        return []
+    return [(kind, _ptx_bytes(instruction.opcode) if kind in _LOADS_STORES else 0)]
 
 
 def _of_sass(code: Iterable[SassInstruction]) -> dict[str, _Count]:
@@ -203,7 +212,7 @@ def _kind_of_ptx(opcode: str) -> str | None:
             return "cp.async"
         case "st" | "red" if words[1] in ("async", "bulk"):
             return None
-        case "mma" | "wmma" if words[0] == "mma" or words[1] == "mma":
+        case "mma":
             return _kind_of_mma(words)
         case "ld" | "ldu" | "st" | "atom" | "red" as head:
             head = "ld" if head == "ldu" else head

@@ -33,7 +33,7 @@ from tilewright.emulator.ops.registry import Step, op
 from tilewright.model import banks
 
 _ISA = "Warp Level Matrix Instructions"
-_ROW_BYTES = 16  # a row of an 8x8 matrix of 16-bit elements
+ROW_BYTES = 16  # a row of an 8x8 matrix of 16-bit elements
 _SHAPE = (
     r"\.sync\.aligned\.m8n8\.(?P<count>x1|x2|x4)(?P<trans>\.trans)?"
     r"(?P<space>\.shared(?:::cta)?)?\.b16"
@@ -54,7 +54,7 @@ def ldmatrix(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     address, price = _shared(compiler, ins.operands[1], g), priced(banks.ldmatrix, count)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = _rows(machine, at, address, mask, count, price)
+        access = row_access(machine, at, address(machine.regs), mask, count, price)
         rows = machine.shared.load(access)  # [blocks, W, 8·count] rows of 16 bytes
         halves = np.ascontiguousarray(rows).view(np.uint16)
         matrices = halves.reshape(*machine.full[:2], count, 8, 8)
@@ -76,7 +76,7 @@ def stmatrix(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     address, price = _shared(compiler, ins.operands[0], g), priced(banks.stmatrix, count)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = _rows(machine, at, address, mask, count, price)
+        access = row_access(machine, at, address(machine.regs), mask, count, price)
         lanes = [np.broadcast_to(fetch(machine.regs), machine.full) for fetch in fetches]
         matrices = np.stack(lanes, axis=2).view(np.uint16)
         matrices = matrices.reshape(*machine.full[:2], count, 8, 8)
@@ -94,14 +94,13 @@ def _shared(compiler: Compiler, operand: Operand, g: Groups) -> Fetch:
     return address if g["space"] else lambda regs: address(regs) - SHARED_WINDOW
 
 
-def _rows(
-    machine: Machine, at: int, address: Fetch, mask: Mask, count: int, price: Price
+def row_access(
+    machine: Machine, at: int, where: Array, mask: Mask, count: int, price: Price
 ) -> Access:
-    """Lane 8·i + r gives the address of row r of matrix i."""
-    where = address(machine.regs)
-    access = machine.shared.access(machine.findings, at, where, mask, _ROW_BYTES, 8 * count)
+    """Checks and counts an access of `count` matrices; lane 8·i + r names row r of matrix i."""
+    access = machine.shared.access(machine.findings, at, where, mask, ROW_BYTES, 8 * count)
     rows = [relative(access.address, access.active)]
-    machine.counters.count(at, price, _ROW_BYTES, rows, machine.blocks)
+    machine.counters.count(at, price, ROW_BYTES, rows, machine.blocks)
     return access
 
 

@@ -2,31 +2,25 @@
 
 The ISA leaves open which lane holds what. Here it is as on an H200, where a fragment is made of
 those of mma: the tests hold it to a recording.
-
-Cost: a load or store counts as one access a register where its elements lie side by side in
-memory, else as one an element. NVIDIA's compiler may choose wider ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
-from tilewright.emulator.arrays import BY_WIDTH, TYPES, Array, Mask, join, split
-from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
-from tilewright.emulator.counters import priced
+from tilewright.emulator.arrays import BY_WIDTH, TYPES, Mask
+from tilewright.emulator.compiler import Compiler
 from tilewright.emulator.fragments import BITS, Layout, layout, mma_a, mma_b, mma_c
 from tilewright.emulator.ir import Instruction, Operand, Vector
 from tilewright.emulator.machine import Machine
-from tilewright.emulator.memory import GLOBAL_BASE
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.matrix import Product
-from tilewright.emulator.ops.memory import global_access, shared_access
 from tilewright.emulator.ops.registry import Step, op
-from tilewright.model import banks
+from tilewright.emulator.ops.wmma_memory import Part, Reach, parts
 
 _ISA = "Warp Level Matrix Instructions: wmma"
 _SHAPE = r"\.(?P<shape>m16n16k16|m32n8k16|m8n32k16|m16n16k8|m8n8k4)"
@@ -105,110 +99,22 @@ def fragment(which: str, shape: str, kind: str) -> Layout:
 # --- load and store ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One access of the warp: elements `first` to `first + count` of a register."""
-
-    register: int
-    first: int
-    width: int  # bytes of a lane
-    row: Array  # [1, 1, lanes]: what the stride multiplies
-    column: Array
-
-
-def _parts(form: Layout, order: str, bits: int) -> Iterator[_Part]:
-    """The accesses that a fragment takes, in memory laid out by `order`."""
-    rows, columns = form.cell // form.columns, form.cell % form.columns
-    if order == "col":
-        rows, columns = columns, rows
-    registers, _, per = form.cell.shape
-    steps = (columns[:, :, 1:] - columns[:, :, :-1] == 1) & (rows[:, :, 1:] == rows[:, :, :-1])
-    for register in range(registers):
-        count = per if steps[register].all() else 1
-        for first in range(0, per, count):
-            row, column = rows[register, :, first], columns[register, :, first]
-            width = count * bits // 8
-            yield _Part(register, first, width, row.reshape(1, 1, -1), column.reshape(1, 1, -1))
-
-
-@dataclass(frozen=True, slots=True)
-class _Memory:
-    """The operand [address], stride of a load or store."""
-
-    at: int
-    space: str | None  # None: generic
-    address: Fetch
-    stride: Fetch | None
-    tight: int  # the stride where none is given
-    size: int  # bytes of an element
-
-    def lanes(self, machine: Machine, part: _Part) -> Array:
-        stride = self.tight if self.stride is None else self.stride(machine.regs).astype(np.int64)
-        offset: Array = (part.row * stride + part.column) * self.size
-        return self.address(machine.regs) + offset
-
-    def load(self, machine: Machine, mask: Mask, part: _Part) -> Array:
-        address = self.lanes(machine, part)
-        if self.space == "shared":
-            return _load_shared(machine, self.at, address, mask, part.width)
-        if self.space == "global":
-            return _load_global(machine, self.at, address, mask, part.width)
-        shared, inside, outside = _sides(machine, address, mask)
-        if not outside.any():
-            return _load_shared(machine, self.at, address - SHARED_WINDOW, mask, part.width)
-        if not inside.any():
-            return _load_global(machine, self.at, address, mask, part.width)
-        return np.where(
-            shared,
-            _load_shared(machine, self.at, address - SHARED_WINDOW, inside, part.width),
-            _load_global(machine, self.at, address, outside, part.width),
-        )
-
-    def store(self, machine: Machine, mask: Mask, part: _Part, value: Array) -> None:
-        address = self.lanes(machine, part)
-        inside = outside = np.ones((1, 1, 1), bool)
-        if self.space is None:
-            _, inside, outside = _sides(machine, address, mask)
-            base = SHARED_WINDOW
-        else:
-            inside, outside = inside & (self.space == "shared"), inside & (self.space == "global")
-            base = 0
-        if inside.any():
-            price = priced(banks.shared_store, part.width)
-            on = mask if not outside.any() else inside
-            access = shared_access(machine, self.at, address - base, on, part.width, price)
-            machine.shared.store(access, value)
-        if outside.any():
-            on = mask if not inside.any() else outside
-            reached = global_access(machine, self.at, address, on, part.width)
-            machine.memory.store(reached, value)
-
-
-def _sides(machine: Machine, address: Array, mask: Mask) -> tuple[Array, Array, Array]:
-    """Which generic addresses are shared memory's; the active lanes there and elsewhere."""
-    shared: Array = (address >= SHARED_WINDOW) & (address < GLOBAL_BASE)
-    on = np.ones((1, 1, 1), bool) if mask is None else mask
-    return shared, shared & on, ~shared & on
-
-
-def _load_shared(machine: Machine, at: int, address: Array, mask: Mask, width: int) -> Array:
-    price = priced(banks.shared_load, width)
-    return machine.shared.load(shared_access(machine, at, address, mask, width, price))
-
-
-def _load_global(machine: Machine, at: int, address: Array, mask: Mask, width: int) -> Array:
-    return machine.memory.load(global_access(machine, at, address, mask, width))
-
-
-def _memory(
-    compiler: Compiler, where: Sequence[Operand], space: str | None, form: Layout, g: Groups
-) -> _Memory:
+def _reach(
+    compiler: Compiler, where: Sequence[Operand], form: Layout, g: Groups, which: str
+) -> Reach:
     if len(where) not in (1, 2):
         raise ValueError("an address and perhaps a stride are needed")
+    order, size = g["order"], BITS[g["type"]] // 8
+    address = compiler.address(where[0])
     stride = compiler.source(where[1], "u32") if len(where) == 2 else None
-    tight = form.columns if g["order"] == "row" else form.rows
-    size = BITS[g["type"]] // 8
-    return _Memory(compiler.at, space, compiler.address(where[0]), stride, tight, size)
+    tight = form.columns if order == "row" else form.rows
+    steps = _accesses(form, which, g)
+    return Reach(compiler.at, g["space"], address, stride, tight, size, form, steps)
+
+
+def _accesses(form: Layout, which: str, g: Groups) -> tuple[Part, ...]:
+    by_rows = g["space"] == "shared" and which in "ab"
+    return parts(form, g["order"], BITS[g["type"]], by_rows)
 
 
 def _items(operand: Operand, form: Layout) -> tuple[Operand, ...]:
@@ -229,61 +135,51 @@ def _fragment(which: str, g: Groups) -> Layout:
     return fragment(which, shape, kind)
 
 
-@op(
-    "wmma",
+_LOAD = (
     rf"\.load\.(?P<which>[abc])\.sync\.aligned\.(?P<order>row|col){_SHAPE}{_SPACE}"
-    r"\.(?P<type>f16|bf16|tf32|s8|u8|f32|s32|f64)",
-    f"{_ISA}.load",
+    r"\.(?P<type>f16|bf16|tf32|s8|u8|f32|s32|f64)"
 )
+_STORE = (
+    rf"\.store\.d\.sync\.aligned\.(?P<order>row|col){_SHAPE}{_SPACE}"
+    r"\.(?P<type>f16|f32|s32|f64)"
+)
+_MMA = (
+    rf"\.mma\.sync\.aligned\.(?:row|col)\.(?:row|col){_SHAPE}(?:\.rn)?(?:"
+    r"\.(?P<d>f16|f32)\.(?P<c>f16|f32)"
+    r"|\.(?P<wide>f32|s32|f64)\.(?P<type>bf16|tf32|s8|u8|f64)\.(?P=type)\.(?P=wide))"
+    r"(?:\.rn)?(?P<sat>\.satfinite)?"
+)
+
+
+@op("wmma", _LOAD, f"{_ISA}.load")
 def wmma_load(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    form, kind = _fragment(g["which"], g), g["type"]
-    bits = BITS[kind]
+    which, kind = g["which"], g["type"]
+    form = _fragment(which, g)
     items = _items(ins.operands[0], form)
-    memory = _memory(compiler, ins.operands[1:], g["space"], form, g)
+    reach = _reach(compiler, ins.operands[1:], form, g, which)
     puts = [compiler.dest(item, _register(kind)) for item in items]
     dtype = TYPES[_register(kind)]
-    same = [_first_alike(form.cell, i) for i in range(form.registers)]
-    parts = [
-        part for part in _parts(form, g["order"], bits) if same[part.register] == part.register
-    ]
 
     def step(machine: Machine, mask: Mask) -> None:
-        loaded: dict[int, list[Array]] = {}
-        for part in parts:
-            loaded.setdefault(part.register, []).append(memory.load(machine, mask, part))
-        size = max(4, bits // 8)
-        words = {i: join(pieces, size) for i, pieces in loaded.items()}
-        for put, i in zip(puts, same, strict=True):
-            put(machine.regs, words[i].view(dtype), mask)
+        words = reach.load(machine, mask).view(dtype)[..., 0]
+        for i, put in enumerate(puts):
+            put(machine.regs, np.ascontiguousarray(words[:, :, i]), mask)
 
     return step
 
 
-def _first_alike(cell: Array, register: int) -> int:
-    """The first register that holds the same elements."""
-    return next(i for i in range(register + 1) if (cell[i] == cell[register]).all())
-
-
-@op(
-    "wmma",
-    rf"\.store\.d\.sync\.aligned\.(?P<order>row|col){_SHAPE}{_SPACE}"
-    r"\.(?P<type>f16|f32|s32|f64)",
-    f"{_ISA}.store",
-)
+@op("wmma", _STORE, f"{_ISA}.store")
 def wmma_store(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     form, kind = _fragment("c", g), g["type"]
     where = [operand for operand in ins.operands if not isinstance(operand, Vector)]
     (values,) = (operand for operand in ins.operands if isinstance(operand, Vector))
-    memory = _memory(compiler, where, g["space"], form, g)
+    reach = _reach(compiler, where, form, g, "d")
     fetches = [compiler.source(item, _register(kind)) for item in _items(values, form)]
-    parts = list(_parts(form, g["order"], BITS[kind]))
+    element = BY_WIDTH[BITS[kind] // 8]
 
     def step(machine: Machine, mask: Mask) -> None:
-        for part in parts:
-            word = np.broadcast_to(fetches[part.register](machine.regs), machine.full)
-            dtype = BY_WIDTH[part.width]
-            pieces = split(np.ascontiguousarray(word), dtype, word.itemsize // part.width)
-            memory.store(machine, mask, part, pieces[part.first * memory.size // part.width])
+        words = [np.broadcast_to(fetch(machine.regs), machine.full) for fetch in fetches]
+        reach.store(machine, mask, np.stack(words, axis=2)[..., None].view(element))
 
     return step
 
@@ -295,14 +191,7 @@ def _register(kind: str) -> str:
 # --- mma --------------------------------------------------------------------------------
 
 
-@op(
-    "wmma",
-    rf"\.mma\.sync\.aligned\.(?:row|col)\.(?:row|col){_SHAPE}(?:\.rn)?(?:"
-    r"\.(?P<d>f16|f32)\.(?P<c>f16|f32)"
-    r"|\.(?P<wide>f32|s32|f64)\.(?P<type>bf16|tf32|s8|u8|f64)\.(?P=type)\.(?P=wide))"
-    r"(?:\.rn)?(?P<sat>\.satfinite)?",
-    f"{_ISA}.mma",
-)
+@op("wmma", _MMA, f"{_ISA}.mma")
 def wmma_mma(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """d = a·b + c; the multiplicands' memory orders no longer matter here."""
     shape, kind = g["shape"], g["type"] or "f16"
@@ -314,3 +203,34 @@ def wmma_mma(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     forms = (fragment("c", shape, d), fragment("a", shape, kind), fragment("b", shape, kind))
     product = Product((d, kind, kind, c), (*forms, fragment("c", shape, c)), bool(g["sat"]))
     return product.step(compiler, ins.operands)
+
+
+# --- the same in machine code -----------------------------------------------------------
+
+
+def in_machine_code(opcode: str) -> list[tuple[str, int]]:
+    """The instructions that a wmma becomes, as names of `sass_check.KINDS`, and a lane's bytes.
+
+    Empty for an opcode that is not modelled.
+    """
+    rest = opcode.removeprefix("wmma")
+    if product := re.fullmatch(_MMA, rest):
+        return [(_PRODUCTS.get(product["type"], "mma of floats"), 0)] * _products(product)
+    found = re.fullmatch(_LOAD, rest) or re.fullmatch(_STORE, rest)
+    if found is None:
+        return []
+    groups = found.groupdict()
+    which, verb = groups.get("which", "d"), "ld" if "which" in groups else "st"
+    kind = f"{verb}.{groups['space']}" if groups["space"] else f"generic {verb}"
+    return [
+        ("ldmatrix", 0) if part.matrices else (kind, part.width)
+        for part in _accesses(_fragment("c" if which == "d" else which, groups), which, groups)
+    ]
+
+
+_PRODUCTS = {**dict.fromkeys(("s8", "u8"), "mma of integers"), "f64": "mma of doubles"}
+
+
+def _products(found: re.Match[str]) -> int:
+    """HMMA.16816 and IMMA.16816 make 16x8 of C; tf32 takes HMMA.1684, fp64 one DMMA.884."""
+    return {"f64": 1, "tf32": 4}.get(found["type"], 2)
