@@ -221,7 +221,7 @@ def test_findings_are_1_and_call_arrays_by_their_labels(
     (finding,) = json.loads(captured.out)["rows"][0]["findings"]
     assert finding["array"] == "source"
     assert "(source)" in finding["message"]
-    assert f"✗ {finding['kind']}, {finding['file']}:{finding['line']}: ld touches" in captured.err
+    assert f"✗ {finding['kind']}, {finding['file']}:{finding['line']}: ld.global" in captured.err
 
 
 def test_a_run_that_stops_is_1(

@@ -108,7 +108,7 @@ def test_an_arrival_that_is_missing(execute: Execute) -> None:
     assert not report.completed
     assert (
         "32 lanes wait here at barrier 1, to which 32 of 64 threads have come; "
-        "32 wait elsewhere and 0 have exited (block 0, warp 1, lane 0)"
+        "32 wait elsewhere and 0 have exited (block 0, warp 1, lane 0 = thread 32)"
     ) in first.message
     assert "at barrier 2" in second.message
     report, out = produce(execute, arrive="")

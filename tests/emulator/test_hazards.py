@@ -313,6 +313,21 @@ def test_some_blocks(execute: Execute, blocks: Any, ran: list[int] | None) -> No
     assert len(wrote) == 3 if ran is None else wrote == ran
 
 
+def test_findings_name_blocks_by_their_ids(execute: Execute) -> None:
+    """Of the blocks that run, 3 and 6, only 6 goes wrong; 1 and 6 meet in a cell."""
+    body = (
+        "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 6; mul.wide.u32 %d1, %r1, 4;\n"
+        "add.u64 %d1, %d0, %d1; @%p1 st.global.u32 [%d1+4], 1;"
+    )
+    (finding,) = execute(body, np.zeros(7, "u4"), grid=(8,), checks=True, blocks=[3, 6]).findings
+    assert (finding.kind, finding.block) == ("out-of-bounds", 6)
+    assert "block 6, warp 0, lane 0" in finding.message
+    body = "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r99, 0; @%p1 st.global.u32 [%d0], %r1;"
+    (race,) = execute(body, np.zeros(1, "u4"), grid=(8,), checks=True, blocks=[1, 6]).findings
+    assert race.kind in ("race", "overlap")
+    assert race.block == 1 or "block 1" in race.message
+
+
 def test_a_shape_inside_a_padded_array(execute: Execute) -> None:
     """Row 1 of a 2 × 24 part of a 2 × 32 array begins at element 32."""
     out = np.zeros((2, 32), np.uint32)

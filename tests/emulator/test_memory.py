@@ -12,13 +12,15 @@ from tilewright.emulator.arrays import BY_WIDTH
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.ir import Instruction, Variable
 from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.naming import Naming
 from tilewright.emulator.shared import SharedMemory
 
 FULL = (2, 1, 32)
 
 
-def findings() -> Findings:
-    return Findings([Instruction("ld.global.u32", (), None, (), 1, "")])
+def findings(memory: GlobalMemory | None = None) -> Findings:
+    instructions = [Instruction("ld.global.u32", (), None, (), 1, "")]
+    return Findings(instructions, Naming(memory or GlobalMemory()))
 
 
 def lanes(values: list[int]) -> np.ndarray[Any, Any]:
@@ -99,8 +101,8 @@ def test_checked_patterns_are_forgotten_in_the_end() -> None:
 
 
 def test_an_array_without_elements_has_no_bytes() -> None:
-    memory, found = GlobalMemory(), findings()
-    base = memory.allocate(np.zeros((0, 4), "f4"), "empty")
+    memory = GlobalMemory()
+    found, base = findings(memory), memory.allocate(np.zeros((0, 4), "f4"), "empty")
     access = memory.access(found, 0, lanes([base] * 32), None, 4, FULL)
     assert isinstance(access, Access)
     assert not np.any(access.active)

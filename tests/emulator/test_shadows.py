@@ -130,7 +130,10 @@ def test_local_memory(execute: Execute, order: Any, body: str, found: set[str]) 
 def test_local_memory_says_what_was_not_written(execute: Execute, order: Any) -> None:
     body = f"{LOCAL}ld.local.u32 %r1, [mine+4]; add.u32 %r2, %r1, 1;"
     (finding,) = execute(body, checks=True, **order).findings
-    assert "ld touches local memory that this thread never wrote: address 0x4" in finding.message
+    assert (
+        "ld.local.u32 reads local memory that this thread never wrote: address 0x4"
+        in finding.message
+    )
     assert execute(body, **order).findings == []  # the checks are off
 
 

@@ -60,16 +60,19 @@ def dropped(
 ) -> Access:
     """Reports the lanes that are off and leaves the others; `memory` is None for shared memory."""
     on = np.ones(access.address.shape, bool) if access.active is None else access.active
-    what = f"{access.width} bytes of {'global' if memory else 'shared'} memory"
-    for kind, why, bad in (
-        ("out-of-bounds", "outside every array" if memory else "beyond its end", outside),
-        (
-            "misaligned",
-            f"at an address that is no multiple of {access.width}",
-            misaligned & ~outside,
-        ),
-    ):
-        findings.lanes(kind, access.at, f"{what} {why}", access.address, bad & on, blocks, memory)
+    width, naming = access.width, findings.naming
+    space = "global" if memory else "shared"
+
+    def beyond(address: int) -> str:
+        where = naming.outside(address, width) if memory else naming.beyond_shared()
+        return f"{width} bytes {where}"
+
+    def crooked(address: int) -> str:
+        return f"{width} bytes of {space} memory at an address that is no multiple of {width}"
+
+    findings.lanes("out-of-bounds", access.at, beyond, access.address, outside & on, blocks, space)
+    bad = misaligned & ~outside & on
+    findings.lanes("misaligned", access.at, crooked, access.address, bad, blocks, space)
     return Access(access.address, on & ~outside & ~misaligned, access.width, access.at)
 
 

@@ -46,6 +46,7 @@ from tilewright.emulator.specials import KNOWN
 from tilewright.emulator.undefined import watched, watched_guard
 from tilewright.emulator.unset import unset_reads, unset_values
 
+_SPACES = ("global", "const", "shared")  # of the variables that a launch knows by name
 Regs = list[Array]  # the register file of a machine: one array a slot, poison before a write
 Fetch = Callable[[Regs], Array]
 Put = Callable[[Regs, Array, Mask], None]
@@ -69,7 +70,7 @@ class Program:
     specials: list[tuple[int, str]]
     shared_offsets: dict[str, int]
     static_shared_bytes: int
-    variables: dict[str, Variable]  # in global or constant space
+    variables: dict[str, Variable]  # in global, constant or shared space
     variable_slots: list[tuple[int, str, int]]
     flags: list[int]  # slots that say whether a register was written, `UNSET` at the start
     unset_reads: dict[int, tuple[str, ...]]  # instruction → the unset registers that it may read
@@ -259,7 +260,7 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         [(slot, name) for name, slot in compiler.specials.items()],
         compiler.shared,
         compiler.static_shared_bytes,
-        {v.name: v for v in compiler.variables.values() if v.space in ("global", "const")},
+        {v.name: v for v in compiler.variables.values() if v.space in _SPACES},
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
         list(compiler.flags.values()),
         compiler.unset_reads,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.emulator.arrays import Array
+from tilewright.emulator.naming import does
 
 if TYPE_CHECKING:
     from tilewright.emulator.ir import Instruction
-    from tilewright.emulator.memory import GlobalMemory
+    from tilewright.emulator.naming import Naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,49 +40,40 @@ class Finding:
 class Findings:
     """Collects findings; further occurrences of the same kind at the same instruction count up."""
 
-    def __init__(self, instructions: list[Instruction]) -> None:
+    def __init__(self, instructions: list[Instruction], naming: Naming) -> None:
+        self.naming = naming
+        self.ids = np.zeros(1, np.int64)  # the linear ids of the blocks of the chunk that runs
         self._instructions = instructions
         self._first: dict[tuple[str, int, int], Finding] = {}
         self._more: dict[tuple[str, int, int], int] = {}
-        self.first_block = 0  # of the chunk that runs
+
+    def block_id(self, block: int) -> int:
+        """The linear id of a block of the chunk."""
+        return int(self.ids[block])
 
     def lanes(
         self,
         kind: str,
         at: int,
-        what: str,
+        what: Callable[[int], str],
         address: Array,
         bad: Array,
         blocks: int,
-        memory: GlobalMemory | None,
+        space: str,
     ) -> None:
         """Reports the lanes of [b, W, lanes] where `bad` holds; b = 1 stands for `blocks`.
 
-        `memory` names the array that a global address belongs to.
+        `what(address)` says what is wrong, behind the instruction and its verb. `space` is
+        global, shared or another one, whose addresses have no names.
         """
         count = int(bad.sum()) * (blocks // bad.shape[0])
-        if not count:
-            return
-        key = (kind, at, 0)
-        if key in self._first:
-            self._more[key] += count
+        if not count or self._again((kind, at, 0), count):
             return
         block, warp, lane = (int(i) for i in np.argwhere(bad)[0])
         where = int(address[block, warp, lane])
-        instruction = self._instructions[at]
-        self._more[key] = count - 1
-        self._first[key] = Finding(
-            kind,
-            f"{instruction.mnemonic} touches {what}",
-            instruction.place.file,
-            instruction.place.line,
-            self.first_block + block,
-            warp,
-            lane,
-            where,
-            memory.owner_name(where) if memory is not None else None,
-            inlined_from=instruction.inlined_from,
-        )
+        array = self.naming.array(where) if space == "global" else None
+        message = f"{does(self._instructions[at])} {what(where)}"
+        self._report(kind, at, message, (block, warp, lane), where, array, None, space)
 
     def at_lane(
         self,
@@ -93,26 +86,15 @@ class Findings:
         other_line: int | None,
         count: int,
     ) -> None:
-        """Reports `count` lanes or cells, the first in (block of the chunk, warp, lane)."""
-        key = (kind, at, 0)
-        if key in self._first:
-            self._more[key] += count
+        """Reports `count` lanes or cells, the first in (block of the chunk, warp, lane).
+
+        `array` is the name of the array, None for shared memory.
+        """
+        if self._again((kind, at, 0), count):
             return
-        instruction = self._instructions[at]
-        self._more[key] = count - 1
-        self._first[key] = Finding(
-            kind,
-            f"{instruction.mnemonic} {what}",
-            instruction.place.file,
-            instruction.place.line,
-            self.first_block + lane[0],
-            lane[1],
-            lane[2],
-            address,
-            array,
-            other_line,
-            instruction.inlined_from,
-        )
+        message = f"{self._instructions[at].opcode} {what}"
+        space = "global" if array else "shared"
+        self._report(kind, at, message, lane, address, array, other_line, space)
 
     def add(self, finding: Finding, at: int, place: int = 0) -> None:
         """Reports a fault that is not about the lanes of an access.
@@ -124,16 +106,53 @@ class Findings:
         self._more.setdefault((finding.kind, at, place), 0)
 
     def all(self) -> list[Finding]:
-        """In order of first occurrence, each message closed with how many lanes it concerns."""
-        return [replace(f, message=_sentence(f, self._more[key])) for key, f in self._first.items()]
+        """In order of first occurrence, each message closed with how often it happened again."""
+        return [
+            replace(f, message=f.message + _again(self._more[key]))
+            for key, f in self._first.items()
+        ]
+
+    def _again(self, key: tuple[str, int, int], count: int) -> bool:
+        """Counts up what has been reported before."""
+        known = key in self._first
+        self._more[key] = self._more[key] + count if known else count - 1
+        return known
+
+    def _report(
+        self,
+        kind: str,
+        at: int,
+        message: str,
+        lane: tuple[int, int, int],
+        address: int,
+        array: str | None,
+        other_line: int | None,
+        space: str,
+    ) -> None:
+        place = ""
+        if space == "global":
+            place = self.naming.element(address)
+        elif space == "shared":
+            place = self.naming.shared_place(address)
+        block = self.block_id(lane[0])
+        thread = self.naming.thread(block, *lane[1:])
+        instruction = self._instructions[at]
+        self._first[kind, at, 0] = Finding(
+            kind,
+            f"{message}: address {address:#x}{f' ({place})' if place else ''}, {thread}",
+            instruction.place.file,
+            instruction.place.line,
+            block,
+            lane[1],
+            lane[2],
+            address,
+            array,
+            other_line,
+            instruction.inlined_from,
+        )
 
 
-def _sentence(finding: Finding, more: int) -> str:
-    if finding.address is None:
-        return finding.message
-    array = f" ({finding.array})" if finding.array else ""
-    again = f", and {more} more times" if more else ""
-    return (
-        f"{finding.message}: address {finding.address:#x}{array}, block {finding.block}, "
-        f"warp {finding.warp}, lane {finding.lane}{again}"
-    )
+def _again(more: int) -> str:
+    if not more:
+        return ""
+    return f", and {more:,} more times" if more > 1 else ", and once more"

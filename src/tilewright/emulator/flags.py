@@ -23,7 +23,7 @@ class Flags:
     """Of a chunk: its warps by their clocks, and its blocks by what the launch knows of them."""
 
     def __init__(self, clocks: Clocks, knowledge: Knowledge, traits: Traits) -> None:
-        self.first_block = 0
+        self.ids = np.zeros(1, np.int64)  # of the blocks of the chunk in the grid
         self._clocks, self._knowledge, self._traits = clocks, knowledge, traits
         self._told: dict[tuple[int, int], Array] = {}  # block and address → periods of its warps
 
@@ -77,7 +77,7 @@ class Flags:
                 self._knowledge.acquire(self._of_grid(block), address)
 
     def _of_grid(self, block: int) -> int:
-        return (block + self.first_block) & _BLOCKS
+        return int(self.ids[block]) & _BLOCKS
 
     def _lanes(self, access: Access) -> list[tuple[int, int, int]]:
         """Block of the chunk, warp and address, each once."""

@@ -64,9 +64,9 @@ class ArrayTable:
         self.read = np.repeat(self.read, parts)
 
     def on_read(
-        self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int
+        self, cells: Cells, at: int, strong: bool, clocks: Clocks, ids: Array
     ) -> Conflict | None:
-        record = _record(cells, at, strong, clocks, first)
+        record = _record(cells, at, strong, clocks, ids)
         found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
         conflict = _conflict(found, self.written, cells, wrote=True)
         old = self.read[cells.index]
@@ -82,9 +82,9 @@ class ArrayTable:
         return conflict
 
     def on_write(
-        self, cells: Cells, at: int, strong: bool, clocks: Clocks, first: int
+        self, cells: Cells, at: int, strong: bool, clocks: Clocks, ids: Array
     ) -> Conflict | None:
-        record = _record(cells, at, strong, clocks, first)
+        record = _record(cells, at, strong, clocks, ids)
         found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
         conflict = _conflict(found, self.written, cells, wrote=True)
         if conflict is None:
@@ -120,10 +120,10 @@ class ArrayTable:
         return found
 
 
-def _record(cells: Cells, at: int, strong: bool, clocks: Clocks, first: int) -> Array:
+def _record(cells: Cells, at: int, strong: bool, clocks: Clocks, ids: Array) -> Array:
     period, _ = clocks.now(cells.block, cells.warp)
     fixed = min(at, _MOST_INSTRUCTIONS) << 12 | (_STRONG if strong else 0)
-    block = (cells.block + first) & _BLOCKS
+    block = ids[cells.block] & _BLOCKS
     record: Array = period << 43 | block << 27 | cells.warp << 6 | cells.lane | fixed
     return record
 

@@ -100,7 +100,9 @@ class Hazards:
         """Which of the cells a copy still fills: a finding."""
         if not (self._flying.any() and (early := self._flying[cells.index]).any()):
             return None
-        self._cell(kind, access, cells, early, "shared memory that a cp.async still fills")
+        verb = "reads" if kind == "async-read" else "writes"
+        what = f"{verb} shared memory that a cp.async still fills (wait for its group first)"
+        self._cell(kind, access, cells, early, what)
         return early
 
     def _check_set(self, access: Access, cells: Cells, early: Array | None) -> None:
@@ -108,7 +110,8 @@ class Hazards:
         if early is not None:
             unset &= ~early
         if unset.any():
-            self._cell("uninitialised", access, cells, unset, "shared memory that nobody wrote")
+            what = f"{self._reads(access)} shared memory that nobody wrote"
+            self._cell("uninitialised", access, cells, unset, what)
 
     def copy_starts(self, access: Access) -> None:
         """A cp.async may write from now on: whoever read these cells must be done with them."""
@@ -178,14 +181,14 @@ class Hazards:
         if active is not None:
             active = np.broadcast_to(active, address.shape)
         cells = Cells(*cells_of(address, active, access.width, size))
-        strong, first = self.traits.strong[access.at], self._findings.first_block
+        strong, ids = self.traits.strong[access.at], self._findings.ids
         if allocation.unset and (not write or self.traits.updates[access.at]):
             unset = table.written[cells.index] == NOBODY
             if unset.any():
-                what = "an element that nobody wrote"
+                what = f"{self._reads(access)} an element that nobody wrote"
                 self._cell("uninitialised", access, cells, unset, what, allocation)
         touch = table.on_write if write else table.on_read
-        conflict = touch(cells, access.at, strong, self.clocks, first)
+        conflict = touch(cells, access.at, strong, self.clocks, ids)
         if conflict is not None:
             self._race(access, cells, conflict, "writes" if write else "reads", allocation)
 
@@ -193,23 +196,26 @@ class Hazards:
 
     def release(self, access: Access) -> None:
         """A store to arrays may tell other warps and blocks something."""
-        self._flags.first_block = self._findings.first_block
+        self._flags.ids = self._findings.ids
         self._flags.store(access, shared=False)
 
     def acquire(self, access: Access) -> None:
         """A load of arrays may learn what was told."""
-        self._flags.first_block = self._findings.first_block
+        self._flags.ids = self._findings.ids
         self._flags.load(access, shared=False)
 
     def exchange(self, access: Access) -> None:
         """An atomic of arrays does both."""
-        self._flags.first_block = self._findings.first_block
+        self._flags.ids = self._findings.ids
         self._flags.exchange(access, shared=False)
 
     def fence(self, mask: Mask) -> None:
         self.clocks.fence(mask)
 
     # --- findings -----------------------------------------------------------------------
+
+    def _reads(self, access: Access) -> str:
+        return "updates" if self.traits.updates[access.at] else "reads"
 
     def _cell(
         self,
@@ -224,7 +230,7 @@ class Hazards:
         self._findings.at_lane(
             kind,
             access.at,
-            f"touches {what}",
+            what,
             (int(cells.block[place]), int(cells.warp[place]), int(cells.lane[place])),
             self._address(access, cells, place, allocation),
             allocation.name if allocation else None,
@@ -243,19 +249,15 @@ class Hazards:
         place = conflict.place
         instructions = self.traits.instructions
         other = instructions[conflict.at] if conflict.at < len(instructions) else None
-        who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
-        if conflict.warp == int(cells.warp[place]):
-            who = "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
-        if conflict.block is not None:
-            mine = (self._findings.first_block + int(cells.block[place])) & 0xFFFF
-            who += "" if conflict.block == mine else f" of block {conflict.block}"
+        block, warp = int(cells.block[place]), int(cells.warp[place])
+        who, way_out = _other(conflict, self._findings.block_id(block) & 0xFFFF, warp)
         did = "wrote" if conflict.wrote else "read"
         where = f" at {other.place.file}:{other.place.line}" if other else ""
         self._findings.at_lane(
             "race",
             access.at,
-            f"{does} what {who} {did}{where}, with nothing that orders the two",
-            (int(cells.block[place]), int(cells.warp[place]), int(cells.lane[place])),
+            f"{does} what {who} {did}{where}, with nothing that orders the two ({way_out})",
+            (block, warp, int(cells.lane[place])),
             self._address(access, cells, place, allocation),
             allocation.name if allocation else None,
             other.place.line if other else None,
@@ -269,3 +271,14 @@ class Hazards:
             size = self.arrays.tables[allocation.number][0]
             return allocation.base + int(cells.index[place]) * size
         return int(cells.index[place]) % (self._row // self._size) * self._size
+
+
+def _other(conflict: Conflict, block: int, warp: int) -> tuple[str, str]:
+    """Who touched the cell before a thread of this block and warp, and what would order them."""
+    who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
+    if conflict.block is not None and conflict.block != block:
+        return f"{who} of block {conflict.block}", "blocks need an atomic, or a flag with fences"
+    if conflict.warp == warp:
+        who = "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
+        return who, "__syncwarp() would"
+    return who, "__syncthreads() would"

@@ -62,9 +62,8 @@ class LocalMemory:
         return row
 
     def _report(self, findings: Findings, at: int, address: Array, unset: Array) -> None:
-        what = "local memory that this thread never wrote"
         if unset.any():
-            findings.lanes("uninitialised", at, what, address, unset, self.full[0], None)
+            findings.lanes("uninitialised", at, _never_wrote, address, unset, self.full[0], "local")
 
     def _checked(
         self, findings: Findings, at: int, address: Array, mask: Mask, width: int
@@ -77,15 +76,23 @@ class LocalMemory:
         if not (outside.any() or misaligned.any()):
             return address, mask
         on = np.ones(self.full, bool) if mask is None else mask
-        what = f"{width} bytes of local memory"
-        blocks = self.full[0]
-        findings.lanes(
-            "out-of-bounds", at, f"{what} beyond its end", address, outside & on, blocks, None
-        )
-        why = f"{what} at an address that is no multiple of {width}"
-        findings.lanes("misaligned", at, why, address, misaligned & ~outside & on, blocks, None)
+        what, blocks = f"{width} bytes of local memory", self.full[0]
+
+        def beyond(address: int) -> str:
+            return f"{what} beyond its end: a thread has {self.nbytes:,} bytes"
+
+        def crooked(address: int) -> str:
+            return f"{what} at an address that is no multiple of {width}"
+
+        findings.lanes("out-of-bounds", at, beyond, address, outside & on, blocks, "local")
+        bad = misaligned & ~outside & on
+        findings.lanes("misaligned", at, crooked, address, bad, blocks, "local")
         good = ~outside & ~misaligned
         return np.where(good, address, 0), on & good
+
+
+def _never_wrote(address: int) -> str:
+    return "local memory that this thread never wrote"
 
 
 def spread(address: Array) -> Array:

@@ -113,7 +113,7 @@ class Machine:
         False when its lanes do nothing but poll memory: other blocks must run first.
         """
         self.memory.hazards = self.hazards
-        self.findings.first_block = int(self.ids[0])
+        self.findings.ids = self.ids
         self.polls = 0
         polling = self.program.polling
         with np.errstate(all="ignore"):
@@ -268,9 +268,12 @@ class Machine:
         if not bad.any():
             return offset
         on = np.broadcast_to(bad if mask is None else bad & mask, self.full)
-        what = f"{width} bytes of parameters beyond their end"
+
+        def beyond(address: int) -> str:
+            return f"{width} bytes of parameters beyond their end, which are {end:,} bytes"
+
         where = np.broadcast_to(offset, self.full)
-        self.findings.lanes("out-of-bounds", at, what, where, on, self.blocks, None)
+        self.findings.lanes("out-of-bounds", at, beyond, where, on, self.blocks, "param")
         return np.where(bad, end, offset)
 
     def _trap(self, number: int, lanes: Array) -> None:
@@ -321,10 +324,9 @@ class Machine:
         Faults of one kind at one instruction are kept where they differ in `apart`.
         """
         instruction = self.program.kernel.instructions[at]
-        block += self.findings.first_block
-        message = (
-            f"{kind} at {instruction.text!r}: {what} (block {block}, warp {warp}, lane {lane})"
-        )
+        block = self.findings.block_id(block)
+        thread = self.findings.naming.thread(block, warp, lane)
+        message = f"{kind} at {instruction.text!r}: {what} ({thread})"
         place = instruction.place
         finding = Finding(kind, message, place.file, place.line, block, warp, lane)
         self.findings.add(finding, at, apart)

@@ -228,12 +228,14 @@ class GlobalMemory:
         base = self.allocations[number].base
         return any(address == base for _, address in self._variables.values())
 
-    def owner_name(self, address: int) -> str:
-        """The array that an address belongs to, or lies behind."""
+    def nearest(self, address: int) -> Allocation | None:
+        """The array that an address lies in, before or behind."""
         number = (address - GLOBAL_BASE + _SPACING // 2) // _SPACING
-        if 0 <= number < len(self.allocations):
-            return self.allocations[number].name
-        return "no array"
+        return self.allocations[number] if 0 <= number < len(self.allocations) else None
+
+    def owner_name(self, address: int) -> str:
+        one = self.nearest(address)
+        return "no array" if one is None else one.name
 
     def _within_one(self, address: Array, width: int) -> Allocation | None:
         low, high = int(address.min()), int(address.max())

@@ -15,6 +15,7 @@ from tilewright.emulator.global_shadow import MOST_BLOCKS, Knowledge
 from tilewright.emulator.hazards import ArrayShadows
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.naming import Naming, Variable, variable_name
 from tilewright.emulator.report import Report, make_report
 from tilewright.emulator.schedule import Lockstep, Schedule, Shuffled
 from tilewright.emulator.trace import STEP_LIMIT, Shape, Trace
@@ -58,7 +59,8 @@ def run(
     Cost: a few ms a K step of a tiled GEMM for up to 16,384 lanes at a time.
     """
     how = how or How()
-    trace = Trace(memory, Findings(program.kernel.instructions), step_limit=how.step_limit)
+    findings = Findings(program.kernel.instructions, _naming(program, shape, memory))
+    trace = Trace(memory, findings, step_limit=how.step_limit)
     if how.checks:
         knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS))
         traits = Traits.of(program.kernel, program.blocks)
@@ -88,6 +90,15 @@ def run(
             memory.allocations[number].unset = False  # for the next launch
     memory.hazards = None
     return make_report(program, trace)
+
+
+def _naming(program: Program, shape: Shape, memory: GlobalMemory) -> Naming:
+    shared = tuple(
+        Variable(variable_name(name), offset, program.variables[name].nbytes)
+        for name, offset in program.shared_offsets.items()
+    )
+    static = program.static_shared_bytes
+    return Naming(memory, shape.grid, shape.block, shared, static, shape.shared_bytes)
 
 
 def _resume(waiting: deque[Machine], patient: bool) -> None:
