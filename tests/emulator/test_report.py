@@ -98,3 +98,18 @@ def test_numbers_are_plain_integers(execute: Execute) -> None:
         numbers = (finding.line, finding.block, finding.warp, finding.lane, finding.address)
         assert all(type(n) is int for n in numbers)
     assert all(type(n) is int for n in report.instructions.values())
+
+
+def test_constants_come_through_a_cache_of_their_own(execute: Execute) -> None:
+    module = ".const .align 4 .b8 table[16] = {1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0};"
+    out = np.zeros(32, "u4")
+    body = (
+        "mov.u64 %d1, table; ld.const.u32 %r1, [%d1+4]; add.u64 %d2, %d0, %d99;\n"
+        "st.global.u32 [%d2], %r1;"
+    )
+    report = execute(body, out, module=module)
+    assert out.tolist() == [2] * 32
+    load, store = report.accesses
+    assert (load.space, load.requests, load.bytes, load.sectors) == ("const", 1, 128, 0)
+    assert (store.space, store.sectors) == ("global", 4)
+    assert report.totals["global_sectors"] == 4

@@ -227,11 +227,14 @@ def make_report(program: Program, trace: Trace) -> Report:
 
 
 def _access(instruction: Instruction, tally: Tally) -> Access:
+    space = _space(instruction, tally)
+    if space == "const":  # comes through a cache of its own, whose misses are not modelled
+        tally = Tally(tally.requests, bytes=tally.bytes)
     return Access(
         instruction.opcode,
         instruction.place.file,
         instruction.place.line,
-        _space(instruction, tally),
+        space,
         tally.requests,
         tally.wavefronts,
         tally.wavefronts_ideal,
@@ -247,15 +250,12 @@ def _space(instruction: Instruction, tally: Tally) -> str:
     if instruction.mnemonic == "cp":
         return "global>shared"
     words = re.split(r"[.:]+", instruction.opcode)
-    for space, names in (("shared", ("shared",)), ("local", ("local",)), ("global", _GLOBAL)):
-        if any(name in words for name in names):
+    for space in ("shared", "local", "global", "const"):
+        if space in words:
             return space
     if tally.wavefronts and tally.sectors:
         return "generic"
     return "shared" if tally.wavefronts else "global"
-
-
-_GLOBAL = ("global", "const")
 
 
 def _is_store(opcode: str) -> bool:

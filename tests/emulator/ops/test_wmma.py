@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -150,3 +152,43 @@ def test_fragments_repeat_only_for_fp16() -> None:
 def test_other_forms_stop(execute: Execute, text: str) -> None:
     with pytest.raises(UnsupportedError, match="wmma"):
         execute(text)
+
+
+# --- counts -----------------------------------------------------------------------------
+
+COUNTS = json.loads((Path(__file__).parents[2] / "data" / "wmma_counts_h200.json").read_text())
+PITCH = {"f64": 8, "s8": 48, "u8": 48}  # elements from line to line, 40 for others
+
+
+def alone(opcode: str) -> str:
+    """The kernel that was measured: a load and its registers to an array, or the reverse."""
+    _, verb, which, _, _, _, shape, space, kind = opcode.split(".")
+    count = fragment("c" if which == "d" else which, shape, kind).registers
+    letter, word = {"f32": ("f", "f32"), "f64": ("g", "f64")}.get(kind, ("r", "b32"))
+    size, where = 8 if word == "f64" else 4, "%r98" if space == "shared" else "%d0"
+    registers, pitch = [f"%{letter}{i}" for i in range(count)], PITCH.get(kind, 40)
+    lines = [f".shared .align 128 .b8 s[32768]; mov.u32 %r98, s; mul.wide.u32 %d9, %r99, {size};"]
+    if verb == "load":
+        lines += [
+            "add.s64 %d9, %d1, %d9;",
+            f"{opcode} {{{', '.join(registers)}}}, [{where}], {pitch};",
+        ]
+        lines += [f"st.global.{word} [%d9+{i * 32 * size}], {r};" for i, r in enumerate(registers)]
+        return "\n".join(lines)
+    lines += ["mul.wide.u32 %d9, %r99, 8; add.s64 %d9, %d1, %d9;"]
+    lines += [f"ld.global.{word} {r}, [%d9+{i * 256}];" for i, r in enumerate(registers)]
+    lines += [f"{opcode} [{where}], {{{', '.join(registers)}}}, {pitch};"]
+    if space == "shared":
+        lines += ["bar.sync 0; ld.shared.u32 %r97, [s+16]; st.global.u32 [%d9], %r97;"]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("opcode", COUNTS["counts"])
+def test_counts_are_an_h200s(execute: Execute, opcode: str) -> None:
+    report = execute(alone(opcode) + "\nret;", np.zeros(16384, "u4"), np.zeros(16384, "u4"))
+    totals = report.totals
+    assert [
+        totals["shared_wavefronts"],
+        totals["shared_wavefronts_ideal"],
+        totals["global_sectors"],
+    ] == COUNTS["counts"][opcode]
