@@ -148,7 +148,7 @@ def test_a_module_without_kernels() -> None:
         ({"grid": (1, 1, 1, 1)}, "1 to 3 extents"),
         ({"grid": (0,)}, r"grid\.x=0"),
         ({"grid": (1, 65536)}, r"grid\.y=65536"),
-        ({"grid": 5}, "grid=5 must be 1 to 3 integers"),
+        ({"grid": 1.5}, "grid=1.5 must be 1 to 3 integers"),
         ({"grid": None}, "must be 1 to 3 integers"),
         ({"grid": (1.5,)}, "must be 1 to 3 integers"),
         ({"block": "32"}, "must be 1 to 3 integers"),

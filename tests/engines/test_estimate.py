@@ -116,7 +116,11 @@ def test_the_command_line_says_how_many_ran(
     path.write_text(NOTHING)
     words = ["emulate", str(path), "--grid", "4", "--block", "32", "--arg", "x=null"]
     assert run([*words, "--blocks", "first:9"]) == 0
-    assert "completed, 4 of 4 blocks ran\n" in capsys.readouterr().out
+    assert "grid 4, block 32: no findings\n" in capsys.readouterr().out  # that is all of them
+    assert run([*words, "--blocks", "0,2"]) == 0
+    said = capsys.readouterr().out
+    assert "grid 4, block 32, 2 of 4 blocks: no findings\n" in said
+    assert "Note: Only 2 of 4 blocks ran: 0, 2; unwritten outputs were not looked for.\n" in said
 
     def interrupt(*args: Any, progress: Any, **options: Any) -> None:
         progress(3, 4)

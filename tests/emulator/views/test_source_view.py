@@ -16,13 +16,13 @@ from tilewright.errors import InputError
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize("order", ["worst", "line"])
+@pytest.mark.parametrize("order", ["worst", "source"])
 def test_golden(order: str, transpose_report: Report) -> None:
     expected = (GOLDEN / f"{order}.txt").read_text(encoding="utf-8")
     assert transpose_report.to_text(order=order) + "\n" == expected
 
 
-@pytest.mark.parametrize("order", ["worst", "line"])
+@pytest.mark.parametrize("order", ["worst", "source"])
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_no_line_is_wider_than_asked(order: str, width: int, transpose_report: Report) -> None:
     text = transpose_report.to_text(order=order, width=width)
@@ -48,7 +48,7 @@ def test_worst_comes_first_and_the_limit_keeps_the_worst() -> None:
     assert "line40;" not in limited
     assert "2 more lines have" in limited
     assert "One more line has" in to_text(report, limit=2)
-    by_line = to_text(report, order="line", context=1)
+    by_line = to_text(report, order="source", context=1)
     assert by_line.index("line1;") < by_line.index("line20;") < by_line.index("line60;")
     assert "⋯ 16 lines" in by_line
     assert "⋯ 8 lines" in by_line
@@ -73,7 +73,7 @@ def test_without_colour_nothing_is_lost(transpose_report: Report) -> None:
 
 
 def test_a_hostile_source_does_not_reach_the_terminal(hostile_report: Report) -> None:
-    for text in (str(hostile_report), hostile_report.to_text(order="line")):
+    for text in (str(hostile_report), hostile_report.to_text(order="source")):
         assert not any(c in text for c in "\x1b\x07\u202e\ud800\x00")
         assert "<script>" in text
         text.encode()
@@ -82,7 +82,7 @@ def test_a_hostile_source_does_not_reach_the_terminal(hostile_report: Report) ->
 def test_lines_beyond_the_text() -> None:
     rows = [Access("ld.shared.u32", "k.cu", line, "shared", 1, 2, 1, 0, 0, 4) for line in (0, 9)]
     report = Report(True, rows, sources={"k.cu": "one\r\n\ttwo\r\n"})
-    for order in ("worst", "line"):
+    for order in ("worst", "source", "line"):
         text = report.to_text(order=order)
         assert "   0 !│" in text
         assert "   9 !│" in text
