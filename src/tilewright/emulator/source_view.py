@@ -45,8 +45,8 @@ _LEAST_ROOM = 20  # for the source, in terminals too narrow for the table
 _NOTE = " " * 6
 ORDERS = ("worst", "source")
 _OLD_ORDERS = {"line": "source"}
-# What a row of code may end with: a run of blanks, a name with its dots, or one sign.
-_CODE = re.compile(r"\s+|[\w.]+|\W")
+# What stays together in a row of code: blanks, a name with what closes behind it, or a sign.
+_CODE = re.compile(r"\s+|[%\w.]+[,;)\]]*|\W")
 
 
 @dataclass(frozen=True, slots=True)
