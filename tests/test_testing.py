@@ -71,7 +71,7 @@ def test_excess_is_shown_with_its_line() -> None:
     )
     assert "11 !│st.shared.u32 [%r2]" in str(raised.value)
     assert "32-way bank conflicts, all of the excess" in str(raised.value)
-    with pytest.raises(AssertionError, match="28 sectors beyond the ideal, .*; the limit is 27"):
+    with pytest.raises(AssertionError, match=r"28 sectors beyond the ideal, .*; the limit is 27"):
         report.assert_no_excess(wavefronts=31, sectors=27)
     report.assert_no_excess(wavefronts=31, sectors=28)
     report.assert_no_excess(wavefronts=None, sectors=None)

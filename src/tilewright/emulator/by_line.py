@@ -280,7 +280,8 @@ def total_words(report: Report) -> list[str]:
         ideal = totals.get(f"{count}_ideal", 0)
         if total:
             ratio = times_ideal(total, ideal)
-            said = f"{total:,} {name}" + (f", {ratio} × ideal" if ratio else "")
+            noun = name if total != 1 else name.replace("s of", " of", 1)
+            said = f"{total:,} {noun}" + (f", {ratio} × ideal" if ratio else "")
             words.append(said + more[count])
     return words
 

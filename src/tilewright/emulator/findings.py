@@ -132,7 +132,7 @@ def _sentence(finding: Finding, more: int) -> str:
     if finding.address is None:
         return finding.message
     array = f" ({finding.array})" if finding.array else ""
-    again = f", and {more} more times" if more else ""
+    again = ("", ", and once more")[more] if more < 2 else f", and {more} more times"
     return (
         f"{finding.message}: address {finding.address:#x}{array}, block {finding.block}, "
         f"warp {finding.warp}, lane {finding.lane}{again}"

@@ -175,7 +175,7 @@ def test_a_faulty_global_access_is_found_and_dropped(
     assert finding.address is not None
     assert finding.address % 4096 == offset % 4096
     assert finding.file == "<ptx>"
-    assert "and 1 more times" in finding.message  # the second block
+    assert "and once more" in finding.message  # the second block
     if access.startswith("ld"):
         assert out == [0xFFFF_FFFF]
     assert report.completed
