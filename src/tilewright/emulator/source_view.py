@@ -45,8 +45,8 @@ _LEAST_ROOM = 20  # for the source, in terminals too narrow for the table
 _NOTE = " " * 6
 ORDERS = ("worst", "source")
 _OLD_ORDERS = {"line": "source"}
-# What stays together in a row of code: blanks, a name with what closes behind it, or a sign.
-_CODE = re.compile(r"\s+|[%\w.]+[,;)\]]*|\W")
+_WORDS = re.compile(r"\s+|\S+")
+_CODE = re.compile(r"[%\w.]+[,;)\]]*|.")  # a name with what closes behind it, or a sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,23 +244,29 @@ class _Listing:
 
 
 def _rows(text: str, room: int) -> list[str]:
-    """The text in rows of at most `room` cells, cut between words and signs where that is possible.
+    """The text in rows of at most `room` cells, cut at blanks, else at signs, else anywhere.
 
     Rows after the first begin two columns deeper than the text does.
     """
     indent = " " * min(len(text) - len(text.lstrip()) + 2, room // 2)
     rows, row = [], ""
-    for piece in _CODE.findall(text):
+    for piece in _pieces(text, room - len(indent)):
         if cell_len(row) + cell_len(piece) > room and row.strip():
             rows.append(row.rstrip())
             row = indent + piece.lstrip()
         else:
             row += piece
-        while cell_len(row) > room:  # a word longer than a row
+        while cell_len(row) > room:  # a name longer than a row
             first = chop_cells(row, room)[0]
             rows.append(first)
             row = indent + row[len(first) :]
     return [*rows, row] if row.strip() or not rows else rows
+
+
+def _pieces(text: str, room: int) -> Iterator[str]:
+    """What stays together: words between blanks, those longer than a row in names and signs."""
+    for word in _WORDS.findall(text):
+        yield from [word] if cell_len(word) <= room else _CODE.findall(word)
 
 
 def _mark(counts: LineCounts | None) -> str:
