@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tilewright.cli.emulate_run import Outcome
 
-_MOST_PRINTED = 1000  # lines of one printf
+_MOST_PRINTED = 1000  # lines of printf
 _MOST_OPCODES = 6
 
 Words = Annotated[list[str] | None, Parameter(negative=())]
@@ -192,10 +192,12 @@ def _render(outcome: Outcome, order: str) -> RenderableType:
 
     report = outcome.report
     parts: list[RenderableType] = [SourceView(report, order=order)]
-    printed = [line for text in report.printed for line in text.splitlines()[:_MOST_PRINTED]]
+    printed = "".join(report.printed).splitlines()
     if printed:
         parts += [Text(""), Text("The kernel printed:", style="bold")]
-        parts += [Text(printable(line)) for line in printed]
+        parts += [Text(printable(line)) for line in printed[:_MOST_PRINTED]]
+    if len(printed) > _MOST_PRINTED:
+        parts.append(Text(f"… and {len(printed) - _MOST_PRINTED:,} more lines"))
     if report.instructions:
         parts += [Text(""), Text(_most_issued(report.instructions))]
     parts += [Text(printable(f"{label} is in {path}")) for label, path in outcome.saved]

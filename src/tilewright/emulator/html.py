@@ -93,6 +93,7 @@ class _Page:
             *self._header(),
             *self._findings(),
             *(row for file in self.files for row in self._source(file)),
+            *self._printed(),
             *self._accesses(),
             *self._instructions(),
             f"</{tag}>",
@@ -120,6 +121,7 @@ class _Page:
                 yield f'<li class="{look}">{sign} {_text(words)}</li>'
             yield "</ul>"
         links = [("findings", "Findings"), *((f"f{n}", name) for name, n in self.numbers.items())]
+        links += [("printed", "Printed")] if report.printed else []
         links += [("accesses", "Accesses")] if report.accesses else []
         links += [("instructions", "Instructions")] if report.instructions else []
         shown = (f'<a href="#{self.prefix}{to}">{_text(words)}</a>' for to, words in links)
@@ -236,6 +238,17 @@ class _Page:
             for kind, excess, most in bars
             if excess
         )
+
+    def _printed(self) -> Iterator[str]:
+        """What the kernel's printf wrote, as long as a page can show it."""
+        lines = "".join(self.report.printed).splitlines()
+        if not lines:
+            return
+        yield f'<h2 id="{self.prefix}printed">Printed</h2>'
+        if len(lines) > _MOST_ROWS:
+            yield f"<p>The first {_MOST_ROWS} of {len(lines)} lines.</p>"
+        shown = "\n".join(map(_text, lines[:_MOST_ROWS]))
+        yield f'<pre class="printed">{shown}</pre>'
 
     # --- tables -------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ main.tilewright { box-sizing: border-box; min-height: 100vh; }
 .tilewright .findings li { margin: .4rem 0; overflow-wrap: anywhere; }
 .tilewright small { color: var(--dim); }
 .tilewright .scroll { overflow-x: auto; }
+.tilewright .printed { font: 13px/1.45 ui-monospace, monospace; white-space: pre-wrap;
+  overflow-wrap: anywhere; background: var(--soft); color: inherit; padding: .5rem; margin: 0; }
 .tilewright table { border-collapse: collapse; font-variant-numeric: tabular-nums;
   font-size: 13px; margin: 0; }
 .tilewright caption { position: absolute; width: 1px; height: 1px; overflow: hidden;
@@ -38,7 +40,8 @@ main.tilewright { box-sizing: border-box; min-height: 100vh; }
 .tilewright .sortable :is(td, th):first-child { text-align: left; }
 .tilewright .source :is(td, th):last-child { text-align: left; width: 100%; }
 .tilewright .source tbody tr { background: none; }
-.tilewright .source tbody th { font-weight: 400; border-right: 1px solid var(--rule); }
+.tilewright .source tbody th { font-weight: 400; white-space: nowrap;
+  border-right: 1px solid var(--rule); }
 .tilewright .source tbody th a { color: var(--dim); text-decoration: none; }
 .tilewright .worst tbody:not([data-rank]) { display: none; }
 .tilewright .order { font: inherit; color: inherit; background: var(--soft); padding: .1rem .6rem;

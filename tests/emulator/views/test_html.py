@@ -154,6 +154,16 @@ def test_demands_parts_and_symbols(clean_report: Report) -> None:
     assert "_Z1kILi4EEvv" in read.text
 
 
+def test_what_the_kernel_printed(clean_report: Report) -> None:
+    report = replace(clean_report, printed=["hello <b>\x1b[31m\n", "wor", "ld\n"] + ["x\n"] * 500)
+    read = Reader(page(report))
+    assert "hello <b>\ufffd[31m\nworld\nx\n" in read.text
+    assert "The first 400 of 502 lines." in read.text
+    assert "#printed" in read.links
+    assert "b" not in read.tags
+    assert "printed" not in Reader(page(clean_report)).ids
+
+
 def test_both_colour_schemes_print_and_keyboard() -> None:
     assert "prefers-color-scheme: dark" in STYLE
     assert "@media print" in STYLE
