@@ -37,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     [
         (100 * 720, None),
         (100 * 722, "100 of 72,200 blocks took 5 s, so the rest will take about 1.0 hours"),
-        (2**31 - 1, "will take about 3.4 years; blocks sample:1000, say, run instead of all."),
+        (2**31 - 1, 'will take about 3.4 years; blocks="sample:1000" (--blocks sample:1000) runs'),
     ],
 )
 def test_hours_are_told_once(total: int, said: str | None, clock: Callable[[float], None]) -> None:

@@ -68,12 +68,12 @@ def emulate(
 
     With 32 for 33 reading the tile takes 1,024 wavefronts, not 32.
 
-    In the view ✗ marks a line with a finding, ! one above its ideal: × ideal is what it
-    took over what the same bytes need without bank conflicts and gaps.
+    In the view ✗ marks a line with a finding, ! one above its ideal; × ideal is
+    what it took over what its bytes need without bank conflicts and gaps.
 
-    Exit codes: 0 fine; 1 a finding, a failed check, an exceeded --max-excess or a run
-    that did not complete; 2 bad input, or a kernel that does not compile or has what
-    is not modelled; 130 interrupted.
+    Exit codes: 0 fine; 1 a finding, a failed check, an exceeded --max-excess or
+    a run that did not complete; 2 bad input, a kernel that does not compile or
+    has what is not modelled; 130 interrupted.
 
     Parameters
     ----------

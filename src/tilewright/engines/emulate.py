@@ -279,5 +279,6 @@ def _check_count(kernel: Kernel, args: Sequence[Any]) -> None:
         raise InputError(f"args is a {type(args).__name__}; give a list, one value a parameter.")
     if len(args) != len(kernel.params):
         raise InputError(
-            f"args has {len(args)} values; {kernel.name} takes {len(kernel.params)} parameters."
+            f"args has {len(args)} values; {plain_name(kernel.name)} takes {len(kernel.params)} "
+            "parameters."
         )
