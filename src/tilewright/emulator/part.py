@@ -47,7 +47,7 @@ class Part:
 
 def part_of(ids: Sequence[int] | Array | range, total: int) -> Part:
     """The part that `ids`, ascending and each once, make of a grid of `total` blocks."""
-    if isinstance(ids, range):
+    if isinstance(ids, range) and ids.step == 1:  # first:N, which may be billions
         return Part(((ids[0], ids[-1]),), total)
     numbers = np.asarray(ids, np.int64)
     cuts = np.flatnonzero(np.diff(numbers) != 1)
