@@ -25,7 +25,6 @@ The module can be imported where pytest is not installed; only the fixture is mi
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -47,7 +46,6 @@ __all__ = ["Emulated", "emulated"]
 
 _LINES = 5  # that a failure shows
 _PYTEST_MARGIN = 4  # columns that pytest sets before a message
-_LEAST_WIDTH = 60
 
 
 @dataclass(frozen=True)
@@ -85,8 +83,9 @@ class Emulated(Report):
 
     def _fail(self, what: str) -> None:
         __tracebackhide__ = True
-        room = max(_LEAST_WIDTH, shutil.get_terminal_size().columns - _PYTEST_MARGIN)
-        view = self.to_text(limit=_LINES, width=room)
+        from tilewright.emulator.source_view import terminal_width  # rich: not for every pytest
+
+        view = self.to_text(limit=_LINES, width=terminal_width() - _PYTEST_MARGIN)
         raise AssertionError(printable(f"{self.kernel or 'kernel'}: {what}") + f"\n\n{view}")
 
 

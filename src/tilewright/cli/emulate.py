@@ -188,10 +188,10 @@ def _render(outcome: Outcome, order: str) -> RenderableType:
     from rich.text import Text
 
     from tilewright.emulator.by_line import printable
-    from tilewright.emulator.source_view import SourceView
+    from tilewright.emulator.source_view import SourceView, terminal_width
 
     report = outcome.report
-    parts: list[RenderableType] = [SourceView(report, order=order)]
+    parts: list[RenderableType] = [SourceView(report, order=order, width=terminal_width())]
     printed = "".join(report.printed).splitlines()
     if printed:
         parts += [Text(""), Text("The kernel printed:", style="bold")]

@@ -86,11 +86,18 @@ class SourceView:
     order="worst": the lines with findings and those above their ideal, the worst first.
     order="source": all lines with counts, from top to bottom ("line" means the same).
     `context` lines are shown around each, other lines left out; at most `limit` lines with
-    counts are shown, the worst ones. Raises InputError for another order or a negative number.
+    counts are shown, the worst ones. `width` goes before the console's.
+    Raises InputError for another order or a negative number.
     """
 
     def __init__(
-        self, report: Report, *, order: str = "worst", context: int = 2, limit: int | None = None
+        self,
+        report: Report,
+        *,
+        order: str = "worst",
+        context: int = 2,
+        limit: int | None = None,
+        width: int | None = None,
     ) -> None:
         order = _OLD_ORDERS.get(order, order)
         if order not in ORDERS:
@@ -98,9 +105,10 @@ class SourceView:
         if context < 0 or (limit is not None and limit < 0):
             raise InputError(f"context={context} and limit={limit} must not be negative.")
         self.report, self.order, self.context, self.limit = report, order, context, limit
+        self.width = width
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for text in self._lines(options.max_width):
+        for text in self._lines(self.width or options.max_width):
             text.no_wrap, text.overflow = True, "ignore"
             yield text
 
@@ -109,7 +117,7 @@ class SourceView:
         style = "bold green" if report.passed else "bold red"
         yield from _wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
         for words in total_words(report):
-            yield Text(words)
+            yield from _wrapped(Text(words), width)
         for words in note_words(report):
             yield from _wrapped(Text(words, style="yellow"), width)
         everything = files(report)
@@ -292,6 +300,11 @@ def compact(value: int) -> str:
     return f"{value / 10**12:.3g}T"
 
 
+def terminal_width() -> int:
+    """Columns of the terminal, or as COLUMNS says; 80 where there is neither."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns)
+
+
 def to_text(
     report: Report,
     *,
@@ -302,7 +315,7 @@ def to_text(
 ) -> str:
     """The view as plain text, without colour. Raises InputError as `SourceView` does."""
     view = SourceView(report, order=order, context=context, limit=limit)
-    width = max(_NARROWEST, shutil.get_terminal_size().columns) if width is None else width
+    width = terminal_width() if width is None else width
     console = Console(
         file=StringIO(), width=width, color_system=None, force_terminal=False, _environ={}
     )
