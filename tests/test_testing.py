@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -62,17 +63,22 @@ def test_a_good_kernel_passes() -> None:
 def test_excess_is_shown_with_its_line() -> None:
     report = launch(1024, 128)
     report.assert_clean()
-    with pytest.raises(AssertionError, match="31 wavefronts beyond the ideal") as raised:
+    with pytest.raises(AssertionError, match="31 bank conflicts") as raised:
         report.assert_no_excess(wavefronts=30, sectors=None)
+    assert str(raised.value).startswith(
+        "k: 31 bank conflicts (wavefronts beyond the ideal), all at <ptx>:11 (st.shared.u32); "
+        "the limit is 30\n"
+    )
     assert "11 !│st.shared.u32 [%r2]" in str(raised.value)
-    with pytest.raises(AssertionError, match="28 sectors beyond the ideal; the test allows 27"):
+    assert "32-way bank conflicts, all of the excess" in str(raised.value)
+    with pytest.raises(AssertionError, match=r"28 sectors beyond the ideal, .*; the limit is 27"):
         report.assert_no_excess(wavefronts=31, sectors=27)
     report.assert_no_excess(wavefronts=31, sectors=28)
     report.assert_no_excess(wavefronts=None, sectors=None)
 
 
 def test_findings_are_shown_with_their_line() -> None:
-    with pytest.raises(AssertionError, match="k: 1 finding\n") as raised:
+    with pytest.raises(AssertionError, match="k: 1 finding: out-of-bounds at <ptx>:12\n") as raised:
         launch(16, 4).assert_clean()
     assert "12 ✗│st.global.u32 [%d2]" in str(raised.value)
     assert "✗ out-of-bounds: st.global" in str(raised.value)
@@ -82,7 +88,8 @@ def test_the_text_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "k.ptx"
     path.write_text(PTX, encoding="utf-8")
     report = emulated(path, "k", (1,), (32,), [np.zeros(32, "u4"), 4])
-    assert list(report.sources) == ["<ptx>"]
+    assert list(report.sources) == ["k.ptx"]
+    assert {access.file for access in report.accesses} == {"k.ptx"}
 
 
 def test_cuda(compiler: str) -> None:
@@ -104,12 +111,15 @@ def test_the_plugin(tmp_path: Path) -> None:
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed, 1 passed" in done.stdout
-    assert "31 wavefronts beyond the ideal; the test allows 0" in done.stdout
+    assert "k: 31 bank conflicts" in done.stdout
     assert "11 !│st.shared.u32" in done.stdout
     assert "def assert_no_excess" not in done.stdout  # the failure is at the user's own line
-    assert sorted(path.suffix for path in (tmp_path / "kept").iterdir()) == sorted(
-        [".html", ".xml", ".sarif"] * 2
-    )
+    kept = tmp_path / "kept"
+    assert sorted(path.suffix for path in kept.iterdir()) == sorted([".html", ".xml", ".sarif"] * 2)
+    (failed,) = ET.parse(kept / "test_it.py-test_conflicts.xml").iter("failure")
+    assert failed.get("type") == "excess"
+    assert "31 bank conflicts" in str(failed.text)
+    assert not list(ET.parse(kept / "test_it.py-test_clean.xml").iter("failure"))
 
 
 def test_it_is_registered() -> None:

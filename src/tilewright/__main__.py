@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import suppress
 from io import TextIOWrapper
@@ -18,7 +19,9 @@ from tilewright.cli.emulate import emulate
 from tilewright.cli.import_record import import_record
 from tilewright.cli.ladder import ladder
 from tilewright.cli.plot import plot
-from tilewright.errors import TilewrightError
+from tilewright.errors import InputError, TilewrightError
+
+_DOTTED = re.compile(r"--([a-z][a-z-]*)\.[a-z][\w.-]*(?:=|$)", re.ASCII)
 
 app = App(
     name="tilewright",
@@ -52,6 +55,7 @@ def main(argv: list[str] | None = None) -> None:
 def run(words: list[str], debug: bool = False) -> int:
     """The exit code of one command line. Only with `debug` does an exception leave here."""
     try:
+        _check_dotted(words)
         result: Any = app(
             words, exit_on_error=False, print_error=False, result_action="return_value"
         )
@@ -74,6 +78,16 @@ def run(words: list[str], debug: bool = False) -> int:
             f"this is a fault of tilewright: {what}. Run again with --debug and report it."
         )
     return result if isinstance(result, int) else 0
+
+
+def _check_dotted(words: list[str]) -> None:
+    """Raises InputError for --block.x=32, which the parser would take for a part of --block."""
+    for word in words:
+        if match := _DOTTED.match(word):
+            raise InputError(
+                f"{word[:80]!r} is not an option; give --{match[1]} all it takes in one word, as "
+                f"--{match[1]} {'32,8' if match[1] in ('grid', 'block', 'cluster') else 'VALUE'}."
+            )
 
 
 def _fail(message: str) -> int:

@@ -16,12 +16,13 @@ from tilewright.artifact import Resources
 from tilewright.errors import CompileError, ToolchainError
 from tilewright.host_code import explain
 from tilewright.include import missing
+from tilewright.installing import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-INSTALL = 'pip install "tilewright[cu13]"'
-INSTALL_OLDER = 'pip install "tilewright[cu12]"'
+INSTALL = install("cu13")
+INSTALL_OLDER = install("cu12")
 
 _OLDEST_OF_12 = 50  # the compute capability that NVRTC 12 begins with; NVRTC 13 dropped some
 
@@ -79,10 +80,10 @@ def check_arch(arch: str) -> None:
     number = int(arch.removeprefix("sm_").rstrip("af"))
     if number not in known:
         newer = "a newer NVRTC" if number > known[-1] else "another NVRTC"
-        install = INSTALL_OLDER if _OLDEST_OF_12 <= number < known[0] else INSTALL
+        command = INSTALL_OLDER if _OLDEST_OF_12 <= number < known[0] else INSTALL
         raise ToolchainError(
             f"arch={arch} is not known to {compiler()}, which compiles for {_listed(known)}: "
-            f"choose one of those or {newer}, {install}."
+            f"choose one of those or {newer}, {command}."
         )
     if (arch.endswith("a") and number < 90) or (arch.endswith("f") and number < 100):
         raise ToolchainError(

@@ -5,17 +5,17 @@ In any test framework:
     from tilewright.testing import emulated
 
     def test_transpose():
-        a, out = np.arange(64 * 96, dtype="f4").reshape(64, 96), np.zeros((96, 64), "f4")
-        report = emulated("transpose.cu", "transpose", (3, 2), (32, 8), [out, a, 64, 96])
+        a, out = np.arange(1024, dtype="f4").reshape(32, 32), np.full((32, 32), np.nan, "f4")
+        report = emulated("transpose.cu", "transpose", 1, (32, 32), [a, out])
         np.testing.assert_array_equal(out, a.T)
         report.assert_clean()
-        report.assert_no_excess(wavefronts=0, sectors=0)
+        report.assert_no_excess()
 
 In pytest the fixture `emulate` is the same function without an import (the plugin is registered
 by installing tilewright; where plugins are not loaded by themselves, say `-p tilewright.testing`):
 
     def test_transpose(emulate):
-        report = emulate("transpose.cu", "transpose", (3, 2), (32, 8), [out, a, 64, 96])
+        report = emulate("transpose.cu", "transpose", 1, (32, 32), [a, out])
 
 A failure shows the lines at fault with their counts. `pytest --emulated-reports FOLDER` keeps
 each launch made through the fixture as a page, as JUnit and as SARIF, named by the test.
@@ -30,7 +30,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tilewright.emulator.report import Report, with_sources
+from tilewright.emulator.by_line import printable
+from tilewright.emulator.demands import excess
+from tilewright.emulator.report import Report
 
 try:
     import pytest
@@ -38,12 +40,12 @@ except ImportError:
     pytest = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from tilewright.emulator.report import Access
+    from tilewright.emulator.findings import Finding
 
 __all__ = ["Emulated", "emulated"]
 
 _LINES = 5  # that a failure shows
-_PTX = re.compile(r"^\s*\.version\b", re.MULTILINE)
+_PYTEST_MARGIN = 4  # columns that pytest sets before a message
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,18 @@ class Emulated(Report):
     """A report that a test can make demands of. They raise AssertionError."""
 
     def assert_clean(self) -> None:
-        """The launch came to its end and nothing was found."""
+        """The launch came to its end and nothing was found; a failure names kinds and lines."""
         __tracebackhide__ = True
         if not self.clean:
-            self._fail(self.verdict)
+            self._fail(": ".join([self.verdict, *_kinds_and_lines(self.findings)]))
 
     def assert_no_excess(
         self, *, wavefronts: int | None = 0, sectors: int | None = 0, copies: int | None = None
     ) -> None:
         """At most so many wavefronts and sectors beyond the ideal over the launch; None: any.
+
+        Without arguments neither bank conflicts nor sectors beyond the ideal are allowed, and
+        cp.async is left alone.
 
         wavefronts   of ld, st, ldmatrix and stmatrix: bank conflicts, as the ladder counts them
         sectors      of every access to global memory: gaps, rows that start off a sector
@@ -67,35 +72,41 @@ class Emulated(Report):
                      bytes cost it more than the ideal at any layout
         """
         __tracebackhide__ = True
-        plain = [a for a in self.accesses if a.space == "shared"]
-        mixed = [a for a in self.accesses if "shared" in a.space and a.space != "shared"]
-        limits = (
-            ("wavefronts", wavefronts, _excess_wavefronts(plain)),
-            ("sectors", sectors, sum(max(0, a.sectors - a.sectors_ideal) for a in self.accesses)),
-            ("copies' wavefronts", copies, _excess_wavefronts(mixed)),
-        )
-        broken = [
-            f"{count:,} {name} beyond the ideal; the test allows {limit:,}"
-            for name, limit, count in limits
-            if limit is not None and count > limit
-        ]
+        given = {"wavefronts": wavefronts, "sectors": sectors, "copies": copies}
+        limits = {name: limit for name, limit in given.items() if limit is not None}
+        demands = excess(self, limits)
+        # Kept, so that the page, JUnit and SARIF of this report say it too.
+        self.demands.extend(demand for demand in demands if demand not in self.demands)
+        broken = [demand.message for demand in demands if not demand.met]
         if broken:
-            self._fail(", ".join(broken))
+            self._fail("; ".join(broken))
 
     def _fail(self, what: str) -> None:
         __tracebackhide__ = True
-        raise AssertionError(f"{self.kernel or 'kernel'}: {what}\n\n{self.to_text(limit=_LINES)}")
+        from tilewright.emulator.source_view import terminal_width  # rich: not for every pytest
+
+        view = self.to_text(limit=_LINES, width=terminal_width() - _PYTEST_MARGIN)
+        raise AssertionError(printable(f"{self.kernel or 'kernel'}: {what}") + f"\n\n{view}")
 
 
-def _excess_wavefronts(accesses: Sequence[Access]) -> int:
-    return sum(max(0, a.wavefronts - a.wavefronts_ideal) for a in accesses)
+def _kinds_and_lines(findings: Sequence[Finding]) -> list[str]:
+    """One text such as "race at k.cu:5 and k.cu:9, trap at k.cu:7", or none without findings."""
+    places: dict[str, dict[str, None]] = {}
+    for finding in findings:
+        places.setdefault(finding.kind, {})[f"{finding.file}:{finding.line}"] = None
+    said = []
+    for kind, lines in places.items():
+        shown = list(lines)[:_LINES]
+        more = f" and {len(lines) - len(shown)} more lines" if len(lines) > len(shown) else ""
+        said.append(f"{kind} at {', '.join(shown)}{more}")
+    return [", ".join(said)] if said else []
 
 
 def emulated(
     source: str | Path,
-    kernel: str,
-    grid: Sequence[int],
-    block: Sequence[int],
+    kernel: str | None,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
     args: Sequence[Any],
     **options: Any,
 ) -> Emulated:
@@ -105,18 +116,8 @@ def emulated(
              raise before `assert_clean` is asked.
     """
     from tilewright.engines.emulate import emulate
-    from tilewright.kernel_source import read_source
 
     report = emulate(source, kernel, grid, block, args, **options)
-    if not report.sources:
-        text, name = read_source(source)
-        report = with_sources(
-            report,
-            {"<ptx>" if _PTX.search(text) else name: text},
-            kernel=kernel,
-            grid=tuple(int(extent) for extent in grid),
-            block=tuple(int(extent) for extent in block),
-        )
     return Emulated(**{field.name: getattr(report, field.name) for field in fields(report)})
 
 

@@ -341,7 +341,7 @@ TAKES = "float* A, float* B, float* C"
         (
             f"__global__ void __launch_bounds__(64) gemm({TAKES}) {BODY}",
             ",block=16x16",
-            "has 256 threads; the launch bounds of _Z4gemmPfS_S_ allow 64",
+            "has 256 threads; the launch bounds of gemm allow 64",
         ),
         (f"__global__ void gemm({TAKES}) {BODY}", ",block=64", "give tile=ROWSxCOLUMNS"),
         (f"__global__ void gemm({TAKES}) {BODY}", ",BM=64", "give tile=ROWSxCOLUMNS"),

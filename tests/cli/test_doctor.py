@@ -117,7 +117,10 @@ def test_without_nvrtc_nothing_runs(
     machine(compiler=gone, gpus=(probe.GpuFound(0, "NVIDIA H200", 9, 0),))
     rows = found()
     assert rows["nvrtc"] == module.Row("nvrtc", "missing", str(gone), nvrtc.INSTALL)
-    assert rows["engine emulator"].found == rows["engine gpu"].found == "needs nvrtc"
+    assert rows["engine gpu"].found == "needs nvrtc"
+    assert rows["engine emulator"].found == (
+        "needs nvrtc; runs PTX without (tilewright emulate FILE.ptx)"
+    )
     assert doctor() == 2
     assert 'pip install "tilewright[cu13]"' in capsys.readouterr().out
 
@@ -245,7 +248,7 @@ def test_fixes_are_whole_lines_in_a_narrow_terminal(
     lines = capsys.readouterr().out.splitlines()
     assert 'pip install "tilewright[cu13]"            # missing: nvrtc' in lines
     assert 'pip install "cuda-toolkit[cudart]==13.*"  # optional: headers' in lines
-    assert lines[-1] == "not ready"
+    assert lines[-1] == "not ready for tilewright ladder"
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere"])

@@ -16,26 +16,11 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.__main__ import run
 from tilewright.cli.output import late_progress
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.report import Report
 
-PTX = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry scale(.param .u64 out, .param .u64 in, .param .f32 factor, .param .u32 n)
-{
-  .reg .pred %p; .reg .b32 %r<3>; .reg .f32 %f<2>; .reg .b64 %d<4>;
-  ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in];
-  ld.param.f32 %f0, [factor]; ld.param.u32 %r0, [n];
-  mov.u32 %r1, %tid.x; setp.ge.u32 %p, %r1, %r0; @%p ret;
-  mul.wide.u32 %d2, %r1, 4; add.s64 %d3, %d1, %d2; ld.global.f32 %f1, [%d3];
-  mul.f32 %f1, %f1, %f0; add.s64 %d3, %d0, %d2; st.global.f32 [%d3], %f1; ret;
-}
-"""
-
-SCALE = "--grid 1 --block 64 --arg out=empty:64 --arg in=randn:64 --arg f=0.1 --arg n=64"
+from .conftest import PTX, SCALE, Emulate
 
 CUDA = """#include "scale.cuh"
 struct Args { const float* x; int n; };
@@ -46,22 +31,9 @@ __global__ void first(const float* x, float* y, int n) {
 __global__ void second(Args args, float* y) { y[threadIdx.x] = args.n; }
 """
 
-ROW = ["file", "kernel", "arch", "grid", "block", "completed", "accesses", "instructions",
-       "findings", "totals", "checks", "notes", "sass"]  # fmt: skip
-
-Emulate = Callable[..., int]
-
-
-@pytest.fixture
-def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Emulate:
-    """Runs `tilewright emulate scale.ptx <words>` in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    Path("scale.ptx").write_text(PTX)
-
-    def call(words: str = SCALE, *more: str, file: str = "scale.ptx") -> int:
-        return run(["emulate", file, *shlex.split(words), *more])
-
-    return call
+ROW = ["file", "arch", "passed", "kernel", "symbol", "grid", "block", "part", "completed",
+       "totals", "demands", "findings", "accesses", "instructions", "issues", "printed", "notes",
+       "sass", "sources", "paths", "checks", "saved", "warnings"]  # fmt: skip
 
 
 def row(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -108,7 +80,8 @@ def test_the_example_of_the_help_works_when_pasted(compiler: str, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "✓ out == in.T" in done.stdout
-    assert "transpose.cu:5  ld.shared.f32        32      32     32" in done.stdout
+    assert "transpose, grid 1, block 32×32: no findings" in done.stdout
+    assert "No line is above its ideal; these are the busiest." in done.stdout
     worse = text.replace("[33]", "[32]")
     (here / "run.sh").write_text(worse)
     done = subprocess.run(
@@ -119,17 +92,19 @@ def test_the_example_of_the_help_works_when_pasted(compiler: str, tmp_path: Path
         text=True,
         check=False,
     )
-    assert "ld.shared.f32        32   1,024     32" in done.stdout
+    assert "1,056 wavefronts of shared memory, 16.5 × ideal: 992 bank conflicts" in done.stdout
+    assert "↳ ld.shared.f32: 32-way bank conflicts, all of the excess" in done.stdout
 
 
 def test_a_run_for_people(emulate: Emulate, capsys: pytest.CaptureFixture[str]) -> None:
     assert emulate(SCALE, "--check", "out ~ f * in", "--save", "out=y.npy") == 0
     said = capsys.readouterr().out
-    assert "scale, grid (1, 1, 1), block (64, 1, 1): completed" in said
-    assert "ld.global.f32" in said
-    assert "8 sectors loaded, 8 stored (16 ideal)" in said
-    assert "no findings" in said
-    assert "✓ out ~ f * in" in said
+    assert "scale, grid 1, block 64: no findings\n" in said
+    assert "16 sectors of global memory, 1.0 × ideal: 8 loaded, 8 stored\n" in said
+    assert "scale.ptx\n" in said
+    assert "│  mul.wide.u32 %d2, %r1, 4;" in said
+    assert "Most issued: " in said
+    assert "✓ out ~ f * in: rel. error " in said
     assert "out is in y.npy" in said
     out = np.load("y.npy")
     assert out.shape == (64,)
@@ -158,7 +133,9 @@ def test_wrong_results_are_1_and_nan_is_null(
     words = SCALE.replace("n=64", "n=63")
     assert emulate(words, "--check", "out ~ f * in", "--json", "-") == 1
     captured = capsys.readouterr()
-    assert "✗ out ~ f * in   1 of 64 elements are wrong, first out[63] = nan" in captured.err
+    said = " ".join(captured.err.split())
+    assert "1 finding, 1 failed check" in said
+    assert "✗ out ~ f * in: 1 of 64 elements are wrong, first out[63] = nan" in said
     (check,) = json.loads(captured.out)["rows"][0]["checks"]
     assert (check["correct"], check["rel_error"]) == (False, None)
     assert emulate(words, "--no-checks") == 0
@@ -221,7 +198,10 @@ def test_findings_are_1_and_call_arrays_by_their_labels(
     (finding,) = json.loads(captured.out)["rows"][0]["findings"]
     assert finding["array"] == "source"
     assert "(source)" in finding["message"]
-    assert f"✗ {finding['kind']}, {finding['file']}:{finding['line']}: ld.global" in captured.err
+    assert "✗ out-of-bounds: ld.global" in captured.err
+    assert finding["file"] == "scale.ptx"
+    assert f"{finding['line']} ✗│" in captured.err
+    assert "--arg binds by order, not by label; here source is for in." in captured.err
 
 
 def test_a_run_that_stops_is_1(
@@ -232,7 +212,9 @@ def test_a_run_that_stops_is_1(
     assert emulate() == 1
     said = capsys.readouterr().out
     assert "did not complete" in said
-    assert "✗ deadlock, a.cu:3: warps wait for ever" in said
+    assert "a.cu" in said
+    assert "3 ✗│" in said
+    assert "✗ deadlock: warps wait for ever" in said
 
 
 def test_files_in_and_out(emulate: Emulate, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,14 +250,14 @@ def test_the_data_part_of_a_padded_array(
     real = tilewright.emulate
 
     def spy(*args: Any, **options: Any) -> Report:
-        told.update(options, progress=None)
+        told.update(options, progress=None, labels=None)
         return real(*args, **options)
 
     monkeypatch.setattr("tilewright.cli.emulate_run.emulate", spy)
     words = SCALE.replace("n=64", "n=60")
     shapes = ("--shape", "out=60", "--shape", "in=60")
     assert emulate(words, *shapes, "--check", "out ~ in * f") == 0
-    assert told == {"shapes": {0: (60,), 1: (60,)}, "progress": None}
+    assert told == {"shapes": {0: (60,), 1: (60,)}, "progress": None, "labels": None}
     for more, said in (
         (("--shape", "out=65"), "65 is no part of 64"),
         (("--shape", "out=8x8"), "8x8 is no part of 64"),
@@ -295,19 +277,20 @@ def test_options_are_passed_on_only_when_given(
 
     def spy(*args: Any, **options: Any) -> Report:
         assert callable(options.pop("progress"))
+        assert options.pop("labels") == ["out", "in", "f", "n"]
         told.append(options)
         return Report(True)
 
     monkeypatch.setattr("tilewright.cli.emulate_run.emulate", spy)
     assert emulate() == 0
     words = ("--schedule random --seed 3 --blocks sample:4 --no-checks --cluster 2,1 "
-             "--shared-bytes 1024 --arch sm_90")  # fmt: skip
+             "--shared-bytes 1024 --step-limit 9")  # fmt: skip
     assert emulate(f"{SCALE} {words}") == 0
     assert told == [
         {},
         {
-            "arch": "sm_90",
             "shared_bytes": 1024,
+            "step_limit": 9,
             "schedule": "random",
             "seed": 3,
             "blocks": "sample:4",
@@ -339,6 +322,7 @@ def test_cuda(compiler: str, cuda: Emulate, capsys: pytest.CaptureFixture[str]) 
     found = row(capsys)
     assert (found["kernel"], found["arch"]) == ("first", "sm_80")
     assert [(a["file"], a["line"]) for a in found["accesses"]] == [("two.cu", 5)] * 2
+    assert found["symbol"] == "_Z5firstPKfPfi"
     bytes_ = "bytes:" + "00" * 8 + "07000000" + "00" * 4
     words = f"--kernel second --grid 1 --arg args={bytes_} --arg y=empty:32"
     assert cuda(words, "--check", "y == 7") == 0
@@ -407,9 +391,29 @@ def test_cuda_input_that_is_refused(
         (f"{SCALE} --cluster 0", "--cluster.x=0"),
         (f"{SCALE} --cluster x", "--cluster x: write"),
         (f"{SCALE} --schedule backwards", "schedule='backwards'"),
-        (f"{SCALE} --blocks 5", "--blocks 5: write first:N or sample:N"),
+        (f"{SCALE} --blocks 5", "blocks=[5] must be ids from 0 to 0"),
+        (f"{SCALE} --blocks 0,0", "names block 0 twice"),
+        (f"{SCALE} --blocks 0,", "--blocks 0,: write first:N or sample:N, N being 1 or more, or"),
+        (f"{SCALE} --blocks=-1", "--blocks -1: write first:N or"),
+        (f"{SCALE} --step-limit 0", "--step-limit 0 must be 1 or more"),
+        (f"{SCALE} --order best", "best"),
+        (f"{SCALE} --max-excess x", "--max-excess x: write a whole number"),
+        (f"{SCALE} --max-excess=-1", "--max-excess -1: write a whole number"),
+        (f"{SCALE} --max-excess lines=0", "or NAME=N with wavefronts, sectors, copies"),
+        (f"{SCALE} --max-excess sectors=0,sectors=1", "names sectors twice"),
+        (f"{SCALE} --html=-", "--html - is not known; name a file"),
+        (f"{SCALE} --html ''", "the name of a file to write is empty"),
+        (f"{SCALE} --html a.html --junit a.html", "is another file of this run"),
+        (f"{SCALE} --sarif scale.ptx", "--sarif scale.ptx is another file of this run"),
+        (f"{SCALE} --sarif none/r.sarif", "none is missing"),
+        (f"{SCALE} --html .", "it is a folder; name a file"),
+        ("--grid 1 --block.x=32", "'--block.x=32' is not an option; give --block all it takes"),
         (f"{SCALE} --blocks first:0", "write first:N or sample:N"),
-        (f"{SCALE} --blocks first:1 --check 'out ~ in'", "leave out --blocks"),
+        (
+            f"{SCALE} --blocks first:1 --check 'out ~ in'",
+            "compares whole arrays, and --blocks "
+            "first:1 leaves parts of them unwritten; leave out --blocks, or run a smaller problem",
+        ),
         (f"{SCALE} --define A=1", "PTX is compiled already"),
         (f"{SCALE} --check 'out ~ in @'", "is expected at the end"),
         (f"{SCALE} --check '-out ~ in'", "the left side must be the name"),

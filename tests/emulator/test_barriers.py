@@ -293,6 +293,16 @@ def test_a_block_s_barrier_misses_who_has_exited(execute: Execute) -> None:
     assert kinds(start(execute, LEAVE.format(bound=40, second=0), checks=False)) == []
 
 
+def test_several_barriers_of_one_line(execute: Execute) -> None:
+    """As a loop that the compiler unrolled has them."""
+    body = "setp.ge.u32 %p1, %r99, 16;\n@%p1 bra A; bar.sync 0; bra B; A: bar.sync 0; B: ret;"
+    (finding,) = start(execute, body, threads=32).findings
+    assert finding.message == (
+        "divergent-barrier at 'bar.sync 0': lanes of one warp wait at several barriers of line "
+        f"{finding.line} at once (block 0, warp 0, lane 16)"
+    )
+
+
 def test_who_need_not_come_is_not_missed(execute: Execute) -> None:
     """Threads beyond the block's end, those of counted barriers, and whole blocks."""
     assert kinds(start(execute, LEAVE.format(bound=64, second=0), threads=40)) == []

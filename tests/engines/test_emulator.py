@@ -148,7 +148,7 @@ def test_a_module_without_kernels() -> None:
         ({"grid": (1, 1, 1, 1)}, "1 to 3 extents"),
         ({"grid": (0,)}, r"grid\.x=0"),
         ({"grid": (1, 65536)}, r"grid\.y=65536"),
-        ({"grid": 5}, "grid=5 must be 1 to 3 integers"),
+        ({"grid": 1.5}, "grid=1.5 must be 1 to 3 integers"),
         ({"grid": None}, "must be 1 to 3 integers"),
         ({"grid": (1.5,)}, "must be 1 to 3 integers"),
         ({"block": "32"}, "must be 1 to 3 integers"),
@@ -403,3 +403,69 @@ def test_a_source_file_and_an_include_path(compiler: str, tmp_path: Path) -> Non
 def test_a_source_that_does_not_compile(compiler: str) -> None:
     with pytest.raises(CompileError, match=r"kernel\.cu"):
         tilewright.emulate("__global__ void k() { nonsense; }\n", "k", (1,), (1,), [])
+
+
+# --- Names ------------------------------------------------------------------------------
+
+ONE = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry _Z1kPf(.param .u64 _Z1kPf_param_0)
+{
+.reg .b64 %d<4>; .reg .b32 %r<2>;
+ld.param.u64 %d0, [_Z1kPf_param_0]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 4;
+add.s64 %d2, %d0, %d1; st.global.u32 [%d2], %r0; ret;
+}
+"""
+
+
+@pytest.mark.parametrize("block", [32, (32,), [32, 1], np.int64(32), np.array([32, 1, 1])])
+def test_a_number_is_one_extent(block: Any) -> None:
+    report = tilewright.emulate(ONE, None, 1, block, [np.zeros(32, np.float32)])
+    assert (report.grid, report.block) == ((1, 1, 1), (32, 1, 1))
+
+
+def test_arguments_are_called_by_labels_and_kernels_by_their_cpp_names() -> None:
+    out = np.zeros(31, np.float32)
+    report = tilewright.emulate(ONE, None, 1, 32, [out])
+    (finding,) = report.findings
+    assert (report.kernel, report.symbol, finding.array) == ("k", "_Z1kPf", "k_param_0")
+    report = tilewright.emulate(ONE, None, 1, 32, [out], labels=["out"])
+    (finding,) = report.findings
+    assert finding.array == "out"
+    assert "(out)" in finding.message
+    for labels in ([], ["a", "b"], "a"):
+        with pytest.raises(InputError, match="must be one word a parameter; k has 1"):
+            tilewright.emulate(ONE, None, 1, 32, [out], labels=labels)
+
+
+def test_unwritten_elements_are_of_a_label() -> None:
+    out = np.full(40, np.nan, np.float32)
+    (finding,) = tilewright.emulate(ONE, None, 1, 32, [out], labels=["out"]).findings
+    assert finding.message.startswith("8 of 40 elements of out are never written")
+
+
+@pytest.mark.parametrize(("blocks", "count"), [("first:2", 2), ([3, 1], 2), ("sample:3", 3)])
+def test_a_part_of_the_grid_is_told(blocks: Any, count: int) -> None:
+    report = tilewright.emulate(ONE, None, 4, 32, [np.zeros(32, "f4")], blocks=blocks)
+    assert report.part is not None
+    assert (report.part.count, report.part.total) == (count, 4)
+
+
+@pytest.mark.parametrize("blocks", [None, "first:4", "sample:9", [3, 1, 0, 2]])
+def test_all_blocks_are_no_part(blocks: Any) -> None:
+    report = tilewright.emulate(ONE, None, 4, 32, [np.full(40, np.nan, "f4")], blocks=blocks)
+    assert report.part is None
+    assert "unwritten" in {finding.kind for finding in report.findings}
+
+
+def test_a_ptx_file_is_shown_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "k.ptx").write_text(ONE)
+    for path in ("a/k.ptx", tmp_path / "a" / "k.ptx"):
+        report = tilewright.emulate(path, None, 1, 32, [np.zeros(32, "f4")])
+        assert [(access.file, access.line) for access in report.accesses] == [("k.ptx", 8)]
+        assert report.sources == {"k.ptx": ONE}
+        assert report.paths == {"k.ptx": "a/k.ptx"}
+    assert tilewright.emulate(ONE, None, 1, 32, [np.zeros(32, "f4")]).paths == {}

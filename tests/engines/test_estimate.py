@@ -37,7 +37,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     [
         (100 * 720, None),
         (100 * 722, "100 of 72,200 blocks took 5 s, so the rest will take about 1.0 hours"),
-        (2**31 - 1, "will take about 3.4 years; blocks sample:1000, say, run instead of all."),
+        (2**31 - 1, 'will take about 3.4 years; blocks="sample:1000" (--blocks sample:1000) runs'),
     ],
 )
 def test_hours_are_told_once(total: int, said: str | None, clock: Callable[[float], None]) -> None:
@@ -116,7 +116,11 @@ def test_the_command_line_says_how_many_ran(
     path.write_text(NOTHING)
     words = ["emulate", str(path), "--grid", "4", "--block", "32", "--arg", "x=null"]
     assert run([*words, "--blocks", "first:9"]) == 0
-    assert "completed, 4 of 4 blocks ran\n" in capsys.readouterr().out
+    assert "grid 4, block 32: no findings\n" in capsys.readouterr().out  # that is all of them
+    assert run([*words, "--blocks", "0,2"]) == 0
+    said = capsys.readouterr().out
+    assert "grid 4, block 32, 2 of 4 blocks: no findings\n" in said
+    assert "Note: Only 2 of 4 blocks ran: 0, 2; unwritten outputs were not looked for.\n" in said
 
     def interrupt(*args: Any, progress: Any, **options: Any) -> None:
         progress(3, 4)

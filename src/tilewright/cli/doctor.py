@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tilewright.cli.options import JsonTarget
 from tilewright.cli.output import check_targets, console, emit
 from tilewright.errors import TilewrightError
+from tilewright.installing import install
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,8 @@ class Row:
 def doctor(*, json: JsonTarget = None) -> int:
     """Show what was found on this machine and what to install.
 
-    Exits with 0 if `tilewright ladder` can run on a GPU or in the emulator, else with 2.
+    Exits with 0 if `tilewright ladder` can run on a GPU or in the emulator, else with 2. To
+    emulate PTX NumPy is enough; NVRTC is for CUDA C++, which the ladder is written in.
 
     Example: tilewright doctor --json doctor.json
     """
@@ -48,7 +50,11 @@ def doctor(*, json: JsonTarget = None) -> int:
     # Not a part of the table: a narrow terminal must not break what is there to be pasted.
     console(json).print(_fixes(rows), soft_wrap=True, end="")
     ready = [row.name.removeprefix("engine ") for row in rows if _runs(row)]
-    verdict = f"ready: tilewright ladder runs on {' and '.join(ready)}" if ready else "not ready"
+    verdict = (
+        f"ready: tilewright ladder runs on {' and '.join(ready)}"
+        if ready
+        else "not ready for tilewright ladder"
+    )
     console(json).print(verdict, style="green" if ready else "bold red")
     return 0 if ready else 2
 
@@ -191,7 +197,7 @@ def _torch() -> Row:
     try:
         torch = distribution("torch")
     except PackageNotFoundError:
-        return _peer(Row("torch", "optional", None, 'pip install "tilewright[torch]"'))
+        return _peer(Row("torch", "optional", None, install("torch")))
     try:
         text = str(torch.locate_file("torch/version.py"))
         with open(text, encoding="utf-8") as file:
@@ -205,6 +211,8 @@ def _torch() -> Row:
 def _engine_emulator() -> Row:
     lacks = _lacks()
     found = f"needs {' and '.join(lacks)}" if lacks else "runs every rung that NVRTC compiles"
+    if lacks and "numpy" not in lacks:
+        found += "; runs PTX without (tilewright emulate FILE.ptx)"
     return Row("engine emulator", "missing" if lacks else "ok", found)
 
 

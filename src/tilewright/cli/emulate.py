@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
-from tilewright.cli.output import emit, late_progress, warnings_as_notes
+from tilewright.cli.output import emit, late_progress, note, warnings_as_notes
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-    from rich.table import Table
 
     from tilewright.cli.emulate_run import Outcome
+
+_MOST_PRINTED = 1000  # lines of printf
+_MOST_OPCODES = 6
 
 Words = Annotated[list[str] | None, Parameter(negative=())]
 
@@ -33,14 +34,20 @@ def emulate(
     data_seed: Whole = 0,
     define: Words = None,
     include: Words = None,
-    arch: str | None = None,
+    arch: str = "sm_80",
     shared_bytes: MaybeWhole = None,
     cluster: str | None = None,
     schedule: str | None = None,
     seed: MaybeWhole = None,
     blocks: str | None = None,
+    step_limit: MaybeWhole = None,
     shape: Words = None,
     no_checks: Annotated[bool, Parameter(negative=())] = False,
+    max_excess: str | None = None,
+    order: Literal["worst", "source"] = "worst",
+    html: str | None = None,
+    junit: str | None = None,
+    sarif: str | None = None,
     json: JsonTarget = None,
 ) -> int:
     """Run one launch of a kernel, CUDA C++ or PTX, without a GPU; say what it did.
@@ -61,8 +68,12 @@ def emulate(
 
     With 32 for 33 reading the tile takes 1,024 wavefronts, not 32.
 
-    Exit codes: 0 fine; 1 a finding, a failed check or a run that did not complete;
-    2 bad input.
+    In the view ✗ marks a line with a finding, ! one above its ideal; × ideal is
+    what it took over what its bytes need without bank conflicts and gaps.
+
+    Exit codes: 0 fine; 1 a finding, a failed check, an exceeded --max-excess or
+    a run that did not complete; 2 bad input, a kernel that does not compile or
+    has what is not modelled; 130 interrupted.
 
     Parameters
     ----------
@@ -81,7 +92,7 @@ def emulate(
         zeros, ones, arange, empty (NaN) or full(1.5);
         or load:FILE.npy, a number, null, or bytes:HEX
         for a struct. DTYPE: fp16, bf16, fp32 (default),
-        fp64, i8 to i64, u8 to u64, bool, e4m3, e5m2.
+        fp64 (or f16, f32, f64), i8 to i64, u8 to u64, bool, e4m3, e5m2.
         load:FILE.npy:bf16 reads bytes as that type;
         1.5:fp16 is a number of that type.
     check
@@ -104,22 +115,39 @@ def emulate(
     include
         A folder of headers; the file's own is known.
     arch
-        What to compile and count for, such as sm_90.
+        What to compile and count CUDA C++ for.
     shared_bytes
         Dynamic shared memory of a block.
     cluster
         Blocks of a cluster, such as 2 or 2,1.
     schedule
-        The order in which warps run, as of lockstep.
+        The order in which warps run: lockstep or random.
     seed
         For a schedule or a sample that is drawn.
     blocks
-        Only these blocks: first:N or sample:N.
+        Only these blocks: first:N, sample:N, or ids as 0,3.
+        Outputs are not checked for gaps then.
+    step_limit
+        Basic blocks after which a loop counts as endless;
+        500000 unless given.
     shape
         LABEL=SHAPE, the part of a padded array that is
         data, and that checks see. May be given again.
     no_checks
         Only count; do not look for faults.
+    max_excess
+        Fail beyond so many bank conflicts, or sectors, above
+        the ideal: 0, or wavefronts=0,sectors=64,copies=8
+        (copies being the wavefronts of cp.async).
+    order
+        Of the view: the worst lines, or all in the source's
+        order.
+    html
+        Write the report as a page to this file.
+    junit
+        Write it as JUnit XML, for continuous integration.
+    sarif
+        Write it as SARIF, for code hosts.
     """
     from tilewright.cli.emulate_run import Request, emulate_request  # NumPy: not for --help
     from tilewright.emulator.by_line import printable
@@ -141,84 +169,43 @@ def emulate(
         schedule=schedule,
         seed=seed,
         blocks=blocks,
+        step_limit=step_limit,
         shapes=tuple(shape or ()),
         look_for_faults=not no_checks,
-        json=json,
+        max_excess=max_excess,
+        files={"--json": json, "--html": html, "--junit": junit, "--sarif": sarif},
     )
     with late_progress(f"running {printable(file.name)}") as progress, warnings_as_notes():
         outcome = emulate_request(request, progress)
-    emit("emulate", [outcome.to_dict()], _render(outcome), json)
+    for words in outcome.warnings:
+        note(words)
+    emit("emulate", [outcome.to_dict()], _render(outcome, order), json)
     return 0 if outcome.fine else 1
 
 
-def _render(outcome: Outcome) -> RenderableType:
+def _render(outcome: Outcome, order: str) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    from tilewright.emulator.by_line import inlined_words, machine_code_words
+    from tilewright.emulator.by_line import printable
+    from tilewright.emulator.source_view import SourceView, terminal_width
 
     report = outcome.report
-    said = "completed" if report.completed else "did not complete"
-    if outcome.blocks is not None:
-        said += f", {outcome.blocks:,} of {prod(outcome.grid):,} blocks ran"
-    head = f"{outcome.kernel}, grid {outcome.grid}, block {outcome.block}: {said}"
-    parts: list[RenderableType] = [Text(head, style="bold" if report.completed else "bold red")]
-    if report.accesses:
-        parts.append(_accesses(outcome))
-    parts += [Text(line) for line in _totals(outcome)]
-    parts += [Text(words, style="yellow") for words in machine_code_words(report)]
-    parts += [Text(line) for text in report.printed for line in ("", *text.splitlines())[:1000]]
-    parts.append(Text(""))
-    for finding in report.findings:
-        said = f"{finding.message}{inlined_words(finding)}"
-        where = f"{finding.file}:{finding.line}"
-        parts.append(Text(f"✗ {finding.kind}, {where}: {said}", style="red"))
-    if not report.findings:
-        parts.append(Text("no findings"))
-    for verdict in outcome.verdicts:
-        if verdict.correct:
-            error = f"rel. error {verdict.rel_error:.1e}, {verdict.elements:,} elements"
-            parts.append(Text(f"✓ {verdict.check}   {error}", style="green"))
-        else:
-            parts.append(Text(f"✗ {verdict.check}   {verdict.message}", style="red"))
-    parts += [Text(f"{label} is in {path}") for label, path in outcome.saved]
+    parts: list[RenderableType] = [SourceView(report, order=order, width=terminal_width())]
+    printed = "".join(report.printed).splitlines()
+    if printed:
+        parts += [Text(""), Text("The kernel printed:", style="bold")]
+        parts += [Text(printable(line)) for line in printed[:_MOST_PRINTED]]
+    if len(printed) > _MOST_PRINTED:
+        parts.append(Text(f"… and {len(printed) - _MOST_PRINTED:,} more lines"))
+    if report.instructions:
+        parts += [Text(""), Text(_most_issued(report.instructions))]
+    parts += [Text(printable(f"{label} is in {path}")) for label, path in outcome.saved]
     return Group(*parts)
 
 
-def _accesses(outcome: Outcome) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
-    for heading in ("line", "opcode"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("requests", "wave-\nfronts", "ideal", "sectors", "ideal"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for a in outcome.report.accesses:
-        shared = (a.wavefronts, a.wavefronts_ideal) if "shared" in a.space else (None, None)
-        sectors = (a.sectors, a.sectors_ideal) if "global" in a.space else (None, None)
-        figures = (a.requests, *shared, *sectors)
-        cells = ("–" if figure is None else f"{figure:,}" for figure in figures)
-        table.add_row(f"{a.file}:{a.line}", a.opcode, *cells)
-    return table
-
-
-def _totals(outcome: Outcome) -> list[str]:
-    totals, issued = outcome.report.totals, outcome.report.instructions
-    most = sorted(issued.items(), key=lambda item: -item[1])[:6]
-    rest = len(issued) - len(most)
-    words = [f"{opcode} {count:,}" for opcode, count in most]
-    more = f", and {rest} more opcodes" if rest > 0 else ""
-    lines = [f"{totals.get('instructions', 0):,} instructions: {', '.join(words)}{more}"]
-    if totals.get("shared_wavefronts"):
-        lines.append(
-            f"{totals['shared_wavefronts']:,} wavefronts of shared memory "
-            f"({totals['shared_wavefronts_ideal']:,} ideal), "
-            f"{totals['bank_conflicts']:,} bank conflicts"
-        )
-    if totals.get("global_sectors"):
-        lines.append(
-            f"{totals['global_sectors_load']:,} sectors loaded, "
-            f"{totals['global_sectors_store']:,} stored ({totals['global_sectors_ideal']:,} ideal)"
-        )
-    return lines
+def _most_issued(instructions: dict[str, int]) -> str:
+    most = sorted(instructions.items(), key=lambda item: -item[1])[:_MOST_OPCODES]
+    rest = len(instructions) - len(most)
+    words = ", ".join(f"{opcode} {count:,}" for opcode, count in most)
+    return f"Most issued: {words}" + (f", and {rest} more opcodes" if rest else "")

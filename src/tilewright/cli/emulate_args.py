@@ -28,7 +28,8 @@ MOST_BYTES = 4 << 30  # of all arguments; the emulator would take days to read m
 _MOST_DIMENSIONS = 8
 
 _NUMPY = {
-    **{"fp16": "float16", "fp32": "float32", "fp64": "float64", "bool": "bool"},
+    **{f"{letter}{bits}": f"float{bits}" for letter in ("fp", "f") for bits in (16, 32, 64)},
+    "bool": "bool",
     **{f"{letter}{bits}": f"{kind}{bits}" for letter, kind in (("i", "int"), ("u", "uint"))
        for bits in (8, 16, 32, 64)},
 }  # fmt: skip
@@ -151,7 +152,7 @@ def parse_shape(what: str, word: str) -> tuple[int, ...]:
 
 
 def dtype_named(what: str, name: str) -> np.dtype[Any]:
-    """The NumPy type called fp16, bf16, i32 …, also by NumPy's own name. Raises: InputError."""
+    """The NumPy type called fp16 or f16, bf16, i32 …, or by NumPy's name. Raises: InputError."""
     if name in _NUMPY or name in _NUMPY.values():
         return np.dtype(_NUMPY.get(name, name))
     full = _ML_DTYPES.get(name, name)

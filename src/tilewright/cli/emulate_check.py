@@ -164,7 +164,8 @@ def _verdict(check: Check, got: Array, want: Array, right: Array, bound: Array) 
         message = (
             f"{int(wrong.sum())} of {wrong.size} elements are wrong, first {check.label}"
             f"{'.T' if check.transposed else ''}[{', '.join(map(str, where))}] = "
-            f"{_figure(got[where])}, expected {_figure(want[where])}{slack}"
+            f"{_figure(got[where])}, expected {_figure(want[where])}"
+            f"{' (NaN is never right)' if wide[where] != wide[where] else slack}"
         )
     return Verdict(
         check.text,

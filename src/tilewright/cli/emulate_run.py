@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,12 @@ import numpy.typing as npt
 from tilewright.build import Source, build
 from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_shape, short
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
-from tilewright.cli.emulate_files import labelled_word, parse_saves, save
+from tilewright.cli.emulate_files import labelled_word, parse_saves, save, write_reports
+from tilewright.cli.emulate_limits import parse_limits
+from tilewright.cli.emulate_signature import formals_of, slips
 from tilewright.cli.expression import Check, parse_check, show
 from tilewright.emulator.arguments import argument_bytes
+from tilewright.emulator.demands import Demand, excess
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.engines.emulate import emulate
@@ -33,9 +36,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-_DEFAULT_ARCH = "sm_80"  # as in `tilewright.emulate`
 _ARCH = re.compile(r"sm_[0-9]{2,3}[af]?", re.ASCII)
-_BLOCKS = re.compile(r"(?:first|sample):[1-9]\d{0,9}", re.ASCII)
+_BLOCKS = re.compile(r"(?:first|sample):[1-9]\d{0,9}|(?P<ids>\d{1,10}(?:,\d{1,10})*)", re.ASCII)
 _MACRO = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -53,15 +55,17 @@ class Request:
     data_seed: int = 0
     defines: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
-    arch: str | None = None
+    arch: str = "sm_80"
     shared_bytes: int | None = None
     cluster: str | None = None
     schedule: str | None = None
     seed: int | None = None
     blocks: str | None = None
+    step_limit: int | None = None
     shapes: tuple[str, ...] = ()
     look_for_faults: bool = True
-    json: str | None = None
+    max_excess: str | None = None
+    files: Mapping[str, str | None] = field(default_factory=dict)  # by option, as "--html"
 
 
 @dataclass(frozen=True)
@@ -69,37 +73,28 @@ class Outcome:
     """What the command shows and writes."""
 
     file: str
-    kernel: str
     arch: str | None
-    grid: Dim3
-    block: Dim3
     report: Report
     verdicts: tuple[Verdict, ...]
     saved: tuple[tuple[str, Path], ...]
-    blocks: int | None = None  # that ran, where --blocks chose some
+    warnings: tuple[str, ...] = ()
 
     @property
     def fine(self) -> bool:
-        right = all(verdict.correct for verdict in self.verdicts)
-        return self.report.completed and not self.report.findings and right
+        return self.report.passed
 
     def to_dict(self) -> dict[str, Any]:
-        """The one row of the JSON document."""
-        report = self.report
+        """The one row of the JSON document: the report's own, and what the command adds."""
+        report = self.report.to_dict()
+        del report["schema"]  # the document has its own
         row = {
             "file": self.file,
-            "kernel": self.kernel,
             "arch": self.arch,
-            "grid": self.grid,
-            "block": self.block,
-            "completed": report.completed,
-            "accesses": [asdict(access) for access in report.accesses],
-            "instructions": report.instructions,
-            "findings": [asdict(finding) for finding in report.findings],
-            "totals": report.totals,
+            "passed": self.fine,
+            **report,
             "checks": [asdict(verdict) for verdict in self.verdicts],
-            "notes": report.notes,
-            "sass": None if report.machine_code is None else report.machine_code.to_dict(),
+            "saved": {label: str(path) for label, path in self.saved},
+            "warnings": self.warnings,
         }
         return {name: _plain(value) for name, value in row.items()}
 
@@ -115,6 +110,7 @@ class _Plan:
     saves: list[tuple[str, Path]]
     shapes: dict[str, tuple[int, ...]]
     options: dict[str, Any]  # of `emulate`
+    limits: dict[str, int]
     is_cuda: bool
 
     def valid(self, label: str, array: Any) -> Any:
@@ -128,6 +124,7 @@ def emulate_request(request: Request, progress: Progress | None = None) -> Outco
     text, _ = read_source(request.file)
     kernel = _kernel(_module(request, plan, text), request.kernel, request.file)
     _check_parameters(kernel, plan.arguments)
+    warnings = slips(plan.arguments, formals_of(kernel, text, plan.is_cuda))
     values = {a.label: make(a, request.data_seed) for a in plan.arguments}
     read = {name for check in plan.checks for name in check.names}
     before = {
@@ -135,29 +132,33 @@ def emulate_request(request: Request, progress: Progress | None = None) -> Outco
         for label, value in values.items()
         if label in read
     }
-    arrays = list(values.values())
-    watched = _Watched(progress)
-    options = {**plan.options, "progress": watched}
-    try:
-        report = emulate(request.file, kernel.name, plan.grid, plan.block, arrays, **options)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(watched.words(plan.grid)) from None
-    labels = {p.name: label for p, label in zip(kernel.params, values, strict=True)}
-    findings = [_labelled(finding, labels) for finding in report.findings]
+    report = _run(request, kernel.name, plan, values, progress)
     for label, path in plan.saves:
         save(path, values[label])
     after = {check.label: plan.valid(check.label, values[check.label]) for check in plan.checks}
-    return Outcome(
-        request.file.name,
-        plain_name(kernel.name),
-        plan.options.get("arch"),
-        plan.grid,
-        plan.block,
-        replace(report, findings=findings),
-        tuple(judge(check, after, before) for check in plan.checks),
-        tuple(plan.saves),
-        None if request.blocks is None else watched.done,
-    )
+    verdicts = tuple(judge(check, after, before) for check in plan.checks)
+    demands = [*map(_demand, verdicts), *excess(report, plan.limits)]
+    report = replace(report, demands=demands)
+    write_reports(report, request.files)
+    arch = plan.options.get("arch")
+    return Outcome(request.file.name, arch, report, verdicts, tuple(plan.saves), tuple(warnings))
+
+
+def _run(
+    request: Request, symbol: str, plan: _Plan, values: Mapping[str, Any], progress: Progress | None
+) -> Report:
+    watched = _Watched(progress)
+    options = {**plan.options, "labels": list(values), "progress": watched}
+    try:
+        arrays = list(values.values())
+        return emulate(request.file, symbol, plan.grid, plan.block, arrays, **options)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(watched.words(plan.grid)) from None
+
+
+def _demand(verdict: Verdict) -> Demand:
+    figures = f"rel. error {verdict.rel_error:.1e}, {verdict.elements:,} elements"
+    return Demand("check", verdict.check, verdict.correct, verdict.message or figures)
 
 
 class _Watched:
@@ -197,9 +198,10 @@ def _plan(request: Request) -> _Plan:
         block,
         arguments,
         checks,
-        parse_saves(request.saves, request.json, request.file, by_label),
+        parse_saves(request.saves, request.files, request.file, by_label),
         shapes,
         options,
+        parse_limits(request.max_excess),
         is_cuda,
     )
     _check_checks(plan, request.blocks)
@@ -226,19 +228,18 @@ def _extents(what: str, word: str, limits: Dim3) -> Dim3:
 
 def _options(request: Request, is_cuda: bool) -> dict[str, Any]:
     """What `emulate` is told beyond the launch: only what the user said."""
-    arch = _DEFAULT_ARCH if is_cuda and request.arch is None else request.arch
-    if arch is not None and not _ARCH.fullmatch(arch):
-        raise InputError(f"--arch {short(arch) or repr(arch)} must look like sm_90 or sm_90a.")
-    if request.blocks is not None and not _BLOCKS.fullmatch(request.blocks):
-        raise InputError(
-            f"--blocks {short(request.blocks)}: write first:N or sample:N, N being 1 or more."
-        )
+    if not _ARCH.fullmatch(request.arch):
+        word = short(request.arch) or repr(request.arch)
+        raise InputError(f"--arch {word} must look like sm_90 or sm_90a.")
+    if request.step_limit is not None and request.step_limit < 1:
+        raise InputError(f"--step-limit {request.step_limit} must be 1 or more.")
     options: dict[str, Any] = {
-        "arch": arch,
+        "arch": request.arch if is_cuda else None,
         "shared_bytes": request.shared_bytes,
         "schedule": request.schedule,
         "seed": request.seed,
-        "blocks": request.blocks,
+        "blocks": _blocks(request.blocks),
+        "step_limit": request.step_limit,
     }
     found = {name: value for name, value in options.items() if value is not None}
     if request.cluster is not None:
@@ -248,6 +249,18 @@ def _options(request: Request, is_cuda: bool) -> dict[str, Any]:
     if is_cuda:
         found |= {"defines": _defines(request.defines), "include_path": _folders(request)}
     return found
+
+
+def _blocks(word: str | None) -> str | list[int] | None:
+    """first:N and sample:N as they are, 0,3 as ids."""
+    if word is None:
+        return None
+    match = _BLOCKS.fullmatch(word)
+    if match is None:
+        raise InputError(
+            f"--blocks {short(word)}: write first:N or sample:N, N being 1 or more, or ids as 0,3."
+        )
+    return word if match["ids"] is None else [int(number) for number in match["ids"].split(",")]
 
 
 def _defines(words: Sequence[str]) -> dict[str, str]:
@@ -287,7 +300,10 @@ def _shapes(words: Sequence[str], known: Mapping[str, Argument]) -> dict[str, tu
 
 def _check_checks(plan: _Plan, blocks: str | None) -> None:
     if plan.checks and blocks is not None:
-        raise InputError("--check needs every block's result; leave out --blocks.")
+        raise InputError(
+            f"--check compares whole arrays, and --blocks {short(blocks)} leaves parts of them "
+            "unwritten; leave out --blocks, or run a smaller problem with a smaller --grid."
+        )
     values: dict[str, Any] = {}
     for argument in plan.arguments:
         if argument.dtype is not None and argument.shape is not None:
@@ -353,15 +369,6 @@ def _check_whole(argument: Argument, parameter: Parameter) -> None:
             f"--arg {label} is a pointer or an integer of 8 bytes, not {argument.value}; give an "
             f"array, as in {label}=randn:64, null or a whole number."
         )
-
-
-def _labelled(finding: Any, labels: Mapping[str, str]) -> Any:
-    """A finding that calls the array by the user's label."""
-    label = labels.get(finding.array)
-    if label is None:
-        return finding
-    message = finding.message.replace(f"({finding.array})", f"({label})")
-    return replace(finding, array=label, message=message)
 
 
 def _plain(value: Any) -> Any:

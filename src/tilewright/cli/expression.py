@@ -24,6 +24,7 @@ from tilewright.errors import InputError
 Shape = tuple[int, ...]
 
 FUNCTIONS = {"abs": 1, "exp": 1, "max": 2, "sum": 1}  # and how many arrays they take
+LANGUAGE = "names, numbers, + - * / @ .T ( ), abs(x), exp(x), max(x, y), sum(x) and sum(x, axis)"
 _MOST_LETTERS = 2000
 _MOST_DEPTH = 60
 _MOST_ELEMENTS = 1 << 28  # of an intermediate result: 2 GiB in float64
@@ -153,14 +154,21 @@ class _Parser:
             match = _TOKEN.match(self.text, at)
             if match is None:
                 letter = self.text[at:].strip()[:1]
-                hint = " (write == for exact, ~ for close)" if letter == "=" else ""
-                raise self._error(f"{letter!r} means nothing here{hint}")
+                raise self._error(f"{letter!r} means nothing here{self._hint(letter, at)}")
             kind = str(match.lastgroup)
             tokens.append(
                 _Token(kind, _SAME.get(match[kind], match[kind]), match.start(kind), match.end())
             )
             at = match.end()
         return [*tokens, _Token("end", "", end, end)]
+
+    def _hint(self, letter: str, at: int) -> str:
+        before = self.text[:at]
+        if letter == "=" and before.count("(") > before.count(")"):
+            return "; an axis is written sum(x, 1), and axes of 1 are not kept"
+        if letter == "=":
+            return " (write == for exact, ~ for close)"
+        return f"; a check knows {LANGUAGE}"
 
     def _error(self, what: str) -> InputError:
         shown = self.shown if len(self.shown) <= 80 else f"{self.shown[:77]}…"
@@ -240,7 +248,9 @@ class _Parser:
         start, node = self.next.start, self.atom()
         while self.take("."):
             if self.next.text != "T":
-                raise self._error(f"only .T may follow a dot, not .{self.next.text}")
+                raise self._error(
+                    f"only .T may follow a dot, not .{self.next.text}; a check knows {LANGUAGE}"
+                )
             self.at += 1
             node = self._node("T", start, node)
         return node
@@ -268,7 +278,7 @@ class _Parser:
     def _call(self, token: _Token) -> Node:
         name = token.text
         if name not in FUNCTIONS:
-            raise self._error(f"{name} is not a function; there are {', '.join(FUNCTIONS)}")
+            raise self._error(f"{name} is not a function; a check knows {LANGUAGE}")
         arguments = [self.sum()]
         axis = None
         while self.take(","):

@@ -197,7 +197,7 @@ def warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         show_others = warnings.showwarning
 
-        def note(
+        def show_note(
             message: Warning | str,
             category: type[Warning],
             filename: str,
@@ -208,12 +208,17 @@ def warnings_as_notes() -> Iterator[None]:
             if category is not LongRunWarning:
                 show_others(message, category, filename, lineno, file, line)
                 return
-            with suppress(OSError):  # nobody reads stderr
-                print(f"tilewright: note: {message}", file=sys.stderr, flush=True)
+            note(str(message))
 
         warnings.simplefilter("always", LongRunWarning)
-        warnings.showwarning = note
+        warnings.showwarning = show_note
         yield
+
+
+def note(words: str) -> None:
+    """One line on stderr, beside whatever is on stdout."""
+    with suppress(OSError):  # nobody reads stderr
+        print(f"tilewright: note: {words}", file=sys.stderr, flush=True)
 
 
 def _finite(row: dict[str, Any]) -> dict[str, Any]:

@@ -221,7 +221,10 @@ class Barriers:
             last = max(here, key=lambda key: key[0])
             lane = int(np.flatnonzero(meeting.waiting[last][block, warp])[0])
             lines = sorted({self._line(number) for number, _ in meeting.waiting})
-            what = f"lanes of one warp wait at the barriers of lines {_and(lines)} at once"
+            where = f"the barriers of lines {_and(lines)}"
+            if len(lines) == 1:
+                where = f"several barriers of line {lines[0]}"
+            what = f"lanes of one warp wait at {where} at once"
             at = self._at(last[0])
             self._machine.fault_at("divergent-barrier", at, what, block, warp, lane)
 

@@ -15,12 +15,29 @@ _REPLACED = "\ufffd"  # stands for a character that would act on the terminal or
 
 
 @dataclass(slots=True)
+class OpcodeCounts:
+    """The accesses of one opcode on one line, summed: `times` instructions of one space."""
+
+    space: str
+    times: int = 0
+    wavefronts: int = 0
+    wavefronts_ideal: int = 0
+    sectors: int = 0
+    sectors_ideal: int = 0
+    excess_wavefronts: int = 0
+    excess_sectors: int = 0
+
+
+@dataclass(slots=True)
 class LineCounts:
-    """All accesses, issues and findings of one line, summed. `opcodes` counts the accesses."""
+    """All accesses, issues and findings of one line, summed.
+
+    `of_launch` are the wavefronts and the sectors beyond the ideal of the whole launch.
+    """
 
     file: str
     line: int
-    opcodes: dict[str, int] = field(default_factory=dict)
+    opcodes: dict[str, OpcodeCounts] = field(default_factory=dict)
     requests: int = 0
     wavefronts: int = 0
     wavefronts_ideal: int = 0
@@ -30,6 +47,12 @@ class LineCounts:
     excess_sectors: int = 0
     issues: int = 0
     findings: list[Finding] = field(default_factory=list)
+    of_launch: tuple[int, int] = (0, 0)
+
+    @property
+    def accesses(self) -> int:
+        """Memory instructions that the compiler made of the line."""
+        return sum(opcode.times for opcode in self.opcodes.values())
 
     @property
     def excess(self) -> int:
@@ -47,14 +70,16 @@ class LineCounts:
         return (len(self.findings), self.excess, self.wavefronts + self.sectors, self.issues)
 
     def add(self, access: Access) -> None:
-        self.opcodes[access.opcode] = self.opcodes.get(access.opcode, 0) + 1
+        own = self.opcodes.setdefault(access.opcode, OpcodeCounts(access.space))
+        own.times += 1
         self.requests += access.requests
-        self.wavefronts += access.wavefronts
-        self.wavefronts_ideal += access.wavefronts_ideal
-        self.sectors += access.sectors
-        self.sectors_ideal += access.sectors_ideal
-        self.excess_wavefronts += max(0, access.wavefronts - access.wavefronts_ideal)
-        self.excess_sectors += max(0, access.sectors - access.sectors_ideal)
+        for sums in (own, self):
+            sums.wavefronts += access.wavefronts
+            sums.wavefronts_ideal += access.wavefronts_ideal
+            sums.sectors += access.sectors
+            sums.sectors_ideal += access.sectors_ideal
+            sums.excess_wavefronts += max(0, access.wavefronts - access.wavefronts_ideal)
+            sums.excess_sectors += max(0, access.sectors - access.sectors_ideal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +113,13 @@ def files(report: Report) -> list[SourceFile]:
         of(access.file, access.line).add(access)
     for finding in report.findings:
         of(finding.file, finding.line).findings.append(finding)
-    for file, lines in report.issues.items():
-        for line, issues in lines.items():
-            of(file, line).issues += issues
+    for file, issued in report.issues.items():
+        for number, issues in issued.items():
+            of(file, number).issues += issues
+    every = [line for lines in counts.values() for line in lines.values()]
+    total = sum(it.excess_wavefronts for it in every), sum(it.excess_sectors for it in every)
+    for line in every:
+        line.of_launch = total
     found = [
         SourceFile(name, _text(report.sources, name), _worth_showing(report.sources, name, lines))
         for name, lines in counts.items()
@@ -151,15 +180,40 @@ def hunks(numbers: Iterable[int], context: int, last: int) -> Iterator[range]:
 
 
 def opcode_words(line: LineCounts) -> str:
-    """4 × ld.shared.f32, st.global.f32"""
-    return ", ".join(
-        printable(name) if times == 1 else f"{times} × {printable(name)}"
-        for name, times in line.opcodes.items()
-    )
+    """4 × ld.shared.f32: 32-way bank conflicts, 96 % of all; st.global.f32"""
+    return "; ".join(_opcode_words(name, own, line) for name, own in line.opcodes.items())
+
+
+def _opcode_words(name: str, own: OpcodeCounts, line: LineCounts) -> str:
+    times = "" if own.times == 1 else f"{own.times} × "
+    words = []
+    if own.excess_wavefronts:
+        ratio = times_ideal(own.wavefronts, own.wavefronts_ideal).removesuffix(".0")
+        what = f"{ratio or 'more'} × ideal wavefronts"
+        if own.space == "shared" and ratio:
+            what = f"{ratio}-way bank conflicts"
+        words.append(f"{what}, {_percent(own.excess_wavefronts, line.of_launch[0])}")
+    if own.excess_sectors:
+        ratio = times_ideal(own.sectors, own.sectors_ideal)
+        words.append(
+            f"{ratio or 'more'} × ideal sectors, {_percent(own.excess_sectors, line.of_launch[1])}"
+        )
+    return f"{times}{printable(name)}" + (f": {' and '.join(words)}" if words else "")
+
+
+def _percent(part: int, whole: int) -> str:
+    """The share of the launch's excess."""
+    if part >= whole:
+        return "all of the excess"
+    share = min(100 * part / whole, 99)
+    return f"{share:.{0 if share >= 1 else 1}f} % of the excess"
 
 
 def finding_sentences(line: LineCounts) -> list[tuple[str, str]]:
-    """Kind and sentence of a line's findings; those of an unrolled loop are said once."""
+    """Kind and sentence of a line's findings; those of an unrolled loop are said once.
+
+    The sentence does not begin with the kind once more.
+    """
     groups: dict[str, list[Finding]] = {}
     for finding in line.findings:
         groups.setdefault(finding.kind, []).append(finding)
@@ -172,7 +226,12 @@ def _said(group: list[Finding]) -> str:
     more = f"; so do {len(group) - 1} more instructions of this line" if len(group) > 2 else ""
     if len(group) == 2:
         more = "; so does another instruction of this line"
-    return f"{printable(first.message)}{other}{inlined_words(first)}{more}"
+    return f"{printable(after_kind(first))}{other}{inlined_words(first)}{more}"
+
+
+def after_kind(finding: Finding) -> str:
+    """Its message without the kind, with which some begin: "trap at 'trap': …" as "at 'trap'…"."""
+    return finding.message.removeprefix(f"{finding.kind} ")
 
 
 def inlined_words(finding: Finding) -> str:
@@ -191,11 +250,13 @@ def times_ideal(count: int, ideal: int) -> str:
 
 
 def title(report: Report) -> str:
-    """transpose, grid 2×2, block 32×8"""
+    """transpose<float>, grid 2×2, block 32×8, 2 of 4 blocks"""
     parts = [printable(report.kernel) or "kernel"]
     for name, extents in (("grid", report.grid), ("block", report.block)):
         if extents is not None:
             parts.append(f"{name} {_extents(extents)}")
+    if report.part is not None:
+        parts.append(report.part.short)
     return ", ".join(parts)
 
 
@@ -210,6 +271,7 @@ def total_words(report: Report) -> list[str]:
     """The totals as two or three short sentences."""
     totals = report.totals
     words = [f"{totals.get('instructions', 0):,} instructions issued by warps"]
+    more = {"shared_wavefronts": _conflict_words(totals), "global_sectors": _sector_words(totals)}
     for name, count in (
         ("wavefronts of shared memory", "shared_wavefronts"),
         ("sectors of global memory", "global_sectors"),
@@ -218,11 +280,34 @@ def total_words(report: Report) -> list[str]:
         ideal = totals.get(f"{count}_ideal", 0)
         if total:
             ratio = times_ideal(total, ideal)
-            words.append(f"{total:,} {name}" + (f", {ratio} × ideal" if ratio else ""))
+            noun = name if total != 1 else name.replace("s of", " of", 1)
+            said = f"{total:,} {noun}" + (f", {ratio} × ideal" if ratio else "")
+            words.append(said + more[count])
     return words
 
 
-def machine_code_words(report: Report) -> list[str]:
+def _conflict_words(totals: Mapping[str, int]) -> str:
+    conflicts = totals.get("bank_conflicts", 0)
+    return f": {conflicts:,} bank conflict{'s' * (conflicts != 1)}" if conflicts else ""
+
+
+def _sector_words(totals: Mapping[str, int]) -> str:
+    load, store = totals.get("global_sectors_load", 0), totals.get("global_sectors_store", 0)
+    return f": {load:,} loaded, {store:,} stored" if load and store else ""
+
+
+def note_words(report: Report) -> list[str]:
+    """What limits the counts and is no finding: blocks that did not run, other machine code."""
+    part = [] if report.part is None else [f"Note: {report.part.words}"]
+    return part + _machine_code_words(report)
+
+
+def demand_words(report: Report) -> list[tuple[bool, str]]:
+    """Each demand as whether it is met and a sentence."""
+    return [(demand.met, printable(demand.sentence)) for demand in report.demands]
+
+
+def _machine_code_words(report: Report) -> list[str]:
     """A note for each difference between PTX and machine code; no finding, but the counts' limit.
 
     Why they were not compared stands in `report.notes` alone.

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from tilewright.emulator.by_line import (
     LineCounts,
     SourceFile,
+    demand_words,
     files,
     finding_sentences,
     hunks,
-    machine_code_words,
+    note_words,
     opcode_words,
     printable,
     times_ideal,
@@ -92,6 +93,7 @@ class _Page:
             *self._header(),
             *self._findings(),
             *(row for file in self.files for row in self._source(file)),
+            *self._printed(),
             *self._accesses(),
             *self._instructions(),
             f"</{tag}>",
@@ -103,14 +105,23 @@ class _Page:
 
     def _header(self) -> Iterator[str]:
         report = self.report
-        state = "good" if report.clean else "bad"
-        sign = "✓" if report.clean else "✗"
+        state = "good" if report.passed else "bad"
+        sign = "✓" if report.passed else "✗"
         yield f"<header><h1>{_text(title(report))}</h1>"
         yield f'<p class="verdict {state}">{sign} {_text(report.verdict)}</p>'
         yield "<ul>" + "".join(f"<li>{_text(words)}</li>" for words in total_words(report))
-        yield "".join(f"<li>{_text(words)}</li>" for words in machine_code_words(report))
+        yield "".join(f"<li>{_text(words)}</li>" for words in note_words(report))
         yield "</ul>"
+        if report.symbol and report.symbol != report.kernel:
+            yield f"<p><small>Symbol: <code>{_text(report.symbol)}</code></small></p>"
+        if report.demands:
+            yield '<ul class="demands">'
+            for met, words in demand_words(report):
+                look, sign = ("good", "✓") if met else ("bad", "✗")
+                yield f'<li class="{look}">{sign} {_text(words)}</li>'
+            yield "</ul>"
         links = [("findings", "Findings"), *((f"f{n}", name) for name, n in self.numbers.items())]
+        links += [("printed", "Printed")] if report.printed else []
         links += [("accesses", "Accesses")] if report.accesses else []
         links += [("instructions", "Instructions")] if report.instructions else []
         shown = (f'<a href="#{self.prefix}{to}">{_text(words)}</a>' for to, words in links)
@@ -138,7 +149,8 @@ class _Page:
             where = f"{_text(file.name)}:{line.line}"
             yield (
                 f'<li><a href="#{self._anchor(file.name, line.line)}">{where}</a> '
-                f"<strong>{_text(about.title)}</strong>: {_text(sentence)}"
+                f"<strong>{_text(about.title)}</strong> <code>{_text(kind)}</code>: "
+                f"{_text(sentence)}"
                 f"<br><small>{_text(about.meaning)}</small></li>"
             )
         yield "</ol>"
@@ -152,16 +164,33 @@ class _Page:
         yield f'<div class="scroll" tabindex="0" role="region" aria-label="Source of {name}">'
         yield f'<table class="source"><caption>{name} by line</caption><thead><tr>'
         yield "".join(f'<th scope="col" title="{t}">{h}</th>' for h, t in _SOURCE_HEADS)
-        yield "</tr></thead><tbody>"
+        yield "</tr></thead>"
+        ranked = sorted(file.counts.values(), key=lambda line: line.weight, reverse=True)
+        ranks = {line.line: rank for rank, line in enumerate(ranked) if line.matters}
         after = 1
         for hunk in _shown(file):
             left = hunk.start - after
             if left > 0 and file.text is not None:
-                yield f'<tr class="gap"><td colspan="9">{left} lines left out</td></tr>'
-            for line in hunk:
-                yield from self._line(file, line)
+                yield f'<tbody><tr class="gap"><td colspan="9">{left} lines left out</td></tr>'
+                yield "</tbody>"
+            yield from self._hunk(file, hunk, ranks)
             after = hunk.stop
-        yield "</tbody></table></div>"
+        yield "</table></div>"
+
+    def _hunk(self, file: SourceFile, hunk: range, ranks: dict[int, int]) -> Iterator[str]:
+        """Lines; one with a rank, and its notes, in a body of its own, which can be moved."""
+        is_open = False
+        for line in hunk:
+            rank = ranks.get(line)
+            if rank is not None or not is_open:
+                yield "</tbody>" if is_open else ""
+                yield "<tbody>" if rank is None else f'<tbody data-rank="{rank}">'
+            yield from self._line(file, line)
+            is_open = rank is None
+            if rank is not None:
+                yield "</tbody>"
+        if is_open:
+            yield "</tbody>"
 
     def _line(self, file: SourceFile, number: int) -> Iterator[str]:
         anchor = self._anchor(file.name, number)
@@ -209,6 +238,17 @@ class _Page:
             for kind, excess, most in bars
             if excess
         )
+
+    def _printed(self) -> Iterator[str]:
+        """What the kernel's printf wrote, as long as a page can show it."""
+        lines = "".join(self.report.printed).splitlines()
+        if not lines:
+            return
+        yield f'<h2 id="{self.prefix}printed">Printed</h2>'
+        if len(lines) > _MOST_ROWS:
+            yield f"<p>The first {_MOST_ROWS} of {len(lines)} lines.</p>"
+        shown = "\n".join(map(_text, lines[:_MOST_ROWS]))
+        yield f'<pre class="printed">{shown}</pre>'
 
     # --- tables -------------------------------------------------------------------------
 

@@ -24,6 +24,8 @@ main.tilewright { box-sizing: border-box; min-height: 100vh; }
 .tilewright .findings li { margin: .4rem 0; overflow-wrap: anywhere; }
 .tilewright small { color: var(--dim); }
 .tilewright .scroll { overflow-x: auto; }
+.tilewright .printed { font: 13px/1.45 ui-monospace, monospace; white-space: pre-wrap;
+  overflow-wrap: anywhere; background: var(--soft); color: inherit; padding: .5rem; margin: 0; }
 .tilewright table { border-collapse: collapse; font-variant-numeric: tabular-nums;
   font-size: 13px; margin: 0; }
 .tilewright caption { position: absolute; width: 1px; height: 1px; overflow: hidden;
@@ -34,11 +36,17 @@ main.tilewright { box-sizing: border-box; min-height: 100vh; }
 .tilewright thead button { all: unset; cursor: pointer; text-decoration: underline dotted; }
 .tilewright thead button:focus-visible { outline: 2px solid var(--link); }
 .tilewright .sortable td { border-bottom: 1px solid var(--rule); }
+.tilewright .demands { list-style: none; padding: 0; }
 .tilewright .sortable :is(td, th):first-child { text-align: left; }
 .tilewright .source :is(td, th):last-child { text-align: left; width: 100%; }
 .tilewright .source tbody tr { background: none; }
-.tilewright .source tbody th { font-weight: 400; border-right: 1px solid var(--rule); }
+.tilewright .source tbody th { font-weight: 400; white-space: nowrap;
+  border-right: 1px solid var(--rule); }
 .tilewright .source tbody th a { color: var(--dim); text-decoration: none; }
+.tilewright .worst tbody:not([data-rank]) { display: none; }
+.tilewright .order { font: inherit; color: inherit; background: var(--soft); padding: .1rem .6rem;
+  border: 1px solid var(--rule); border-radius: 4px; cursor: pointer; margin-bottom: .3rem; }
+.tilewright .order[aria-pressed="true"] { border-color: var(--link); color: var(--link); }
 .tilewright .source code { font: 13px/1.45 ui-monospace, monospace; white-space: pre;
   background: none; color: inherit; padding: 0; }
 .tilewright .source .hot th a, .tilewright .source .found th a { color: inherit;
@@ -63,13 +71,19 @@ main.tilewright { box-sizing: border-box; min-height: 100vh; }
     --bad: #900; --good: #060; --link: #000; --aim: #fff; padding: 0; font-size: 10pt; }
   .tilewright .scroll { overflow: visible; }
   .tilewright nav { display: none; }
-  .tilewright .source code { white-space: pre-wrap; }
+  .tilewright .worst tbody:not([data-rank]) { display: none; }
+.tilewright .order { font: inherit; color: inherit; background: var(--soft); padding: .1rem .6rem;
+  border: 1px solid var(--rule); border-radius: 4px; cursor: pointer; margin-bottom: .3rem; }
+.tilewright .order[aria-pressed="true"] { border-color: var(--link); color: var(--link); }
+.tilewright .source code { white-space: pre-wrap; }
   .tilewright .bar { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   .tilewright tr { break-inside: avoid; }
   .tilewright thead { display: table-header-group; } }
 """
 
-# Headings become buttons only where the script runs. A number sorts by its value, descending.
+# Buttons are there only where the script runs. A number sorts by its value, descending; a source
+# shows its worst lines first, the others hidden, or all in their order. A link to a line that is
+# hidden brings the order of the source back.
 SCRIPT = """
 for (const table of document.querySelectorAll("table.sortable"))
   table.querySelectorAll("thead th").forEach((head, column) => {
@@ -88,4 +102,26 @@ for (const table of document.querySelectorAll("table.sortable"))
       table.tBodies[0].append(...rows);
     };
   });
+for (const table of document.querySelectorAll("table.source")) {
+  const bodies = [...table.tBodies];
+  const ranked = bodies.filter(body => body.dataset.rank !== undefined);
+  if (!ranked.length) continue;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "order";
+  button.textContent = "Worst lines first";
+  const show = worst => {
+    button.setAttribute("aria-pressed", worst);
+    table.classList.toggle("worst", worst);
+    table.append(...bodies);
+    if (worst) table.append(...ranked.sort((a, b) => a.dataset.rank - b.dataset.rank));
+  };
+  button.onclick = () => show(button.getAttribute("aria-pressed") !== "true");
+  show(false);
+  table.parentNode.before(button);
+  addEventListener("hashchange", () => {
+    const row = table.querySelector(":target");
+    if (row && !row.offsetParent) { show(false); row.scrollIntoView(); }
+  });
+}
 """

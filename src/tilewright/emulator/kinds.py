@@ -98,6 +98,24 @@ KINDS = {
 }
 
 
+# What a launch was asked for and did not give; no findings of the emulator.
+DEMANDS = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "check",
+            "Failed check",
+            "An array after the launch is not what --check says it should be.",
+        ),
+        Kind(
+            "excess",
+            "More traffic than allowed",
+            "Wavefronts or sectors beyond the ideal are more than --max-excess or a test allows.",
+        ),
+    )
+}
+
+
 def kind_of(name: str) -> Kind:
     """The kind by its name; one that is not in the table is an error under its own words."""
     words = name.replace("_", "-")

@@ -132,7 +132,7 @@ class Machine:
     def _watch(self, number: int) -> None:
         """Gives up a loop that cannot end, or that has taken too long."""
         most = self.trace.step_limit
-        if self.steps > most:
+        if self.steps > most and self.ready:  # else its last step was the launch's last
             self.stuck(
                 f"{most:,} steps (basic blocks) did not end it; step_limit sets how many may"
             )

@@ -28,6 +28,7 @@ from tilewright.emulator.ir import (
     Vector,
 )
 from tilewright.emulator.literals import integer, is_variable, number, split, variable
+from tilewright.emulator.source_files import local_name
 from tilewright.emulator.statements import Statement, statements, without_comments
 from tilewright.errors import UnsupportedError
 
@@ -55,15 +56,19 @@ _MOST_REGISTERS = 1 << 20  # of one range: more is a typing error that would eat
 _Loc = tuple[int, int, int]  # file, line, column
 
 
-def parse(text: str) -> Module:
+def parse(text: str, name: str | None = None) -> Module:
     """Reads a PTX module. What is wrong inside one kernel is told when that kernel is compiled.
 
+    `name` is that of the user's PTX file: instructions without a .loc are lines of it, and the
+    files that .loc names are shown as seen from the working folder.
     Raises: UnsupportedError for a construct that is not modelled, with its text and line.
     Cost: about 10 ms for a kernel of 500 instructions.
     """
     text = without_comments(text)
     files = {int(m[1]): m[2] for m in _FILE.finditer(text)}
-    return _Reader(files).read(text)
+    if name is not None:
+        files = {number: local_name(path) for number, path in files.items()}
+    return _Reader(files, name).read(text)
 
 
 @dataclass(slots=True)
@@ -80,8 +85,8 @@ class _Scope:
 
 
 class _Reader:
-    def __init__(self, files: dict[int, str]) -> None:
-        self.files = files
+    def __init__(self, files: dict[int, str], name: str | None = None) -> None:
+        self.files, self.name = files, name
         self.module = Module()
         self.kernel: Kernel | None = None
         self.scopes: list[_Scope] = []
@@ -260,7 +265,10 @@ class _Reader:
             operands = self._call(match[2])
         else:
             operands = tuple(self._operand(word) for word in split(match[2]))
-        return Instruction(opcode, operands, guard, self.places, statement.line, text)
+        places = self.places
+        if not places and self.name is not None:
+            places = (Place(self.name, statement.line),)
+        return Instruction(opcode, operands, guard, places, statement.line, text)
 
     def _call(self, text: str) -> tuple[Operand, ...]:
         """(returns), function, (parameters): three operands; each list may be missing."""

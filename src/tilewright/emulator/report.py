@@ -9,11 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tilewright.demangle import demangle
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
+from tilewright.emulator.demands import Demand
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
 from tilewright.emulator.machine_code import MachineCode
+from tilewright.emulator.part import Part
 from tilewright.emulator.trace import Trace
 
 if TYPE_CHECKING:
@@ -54,12 +57,16 @@ class Report:
     instructions   warp-level issues of PTX instructions, by opcode
     findings       faults, each kind once an instruction
     totals         the sums, under the field names of `tilewright ladder`
-    kernel         its name
+    kernel         its name as C++ writes it, with template arguments
+    symbol         the same as the module has it, mangled
     grid, block    their extents, None where not known
+    part           which blocks ran, None for all
     sources        texts of source files by the names that accesses and findings carry; the
                    user's own file first
     issues         warp-level issues by file and line
     printed        what the kernel's printf wrote, a call a string, in the order of the lanes
+    paths          where the files of such names lie on disk, by the names in `sources`
+    demands        what was asked of the launch beyond findings, by a check or a limit
     machine_code   the PTX against the machine code of its artifact; decided when a view of the
                    report, its JSON or its notes are first asked for; None where nothing is known
     """
@@ -70,11 +77,15 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
     kernel: str = ""
+    symbol: str = ""
     grid: tuple[int, ...] | None = None
     block: tuple[int, ...] | None = None
+    part: Part | None = None
     sources: dict[str, str] = field(default_factory=dict, repr=False)
     issues: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)
     printed: list[str] = field(default_factory=list)
+    paths: dict[str, str] = field(default_factory=dict, repr=False)
+    demands: list[Demand] = field(default_factory=list)
     machine_code: MachineCode | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -91,11 +102,25 @@ class Report:
         return self.completed and not self.findings
 
     @property
+    def unmet(self) -> list[Demand]:
+        """The demands that failed."""
+        return [demand for demand in self.demands if not demand.met]
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is clean and meets all demands."""
+        return self.clean and not self.unmet
+
+    @property
     def verdict(self) -> str:
         """The outcome in a few words."""
         count = len(self.findings)
-        found = f"{count or 'no'} finding{'s' * (count != 1)}"
-        return found if self.completed else f"did not complete, {found}"
+        words = [] if self.completed else ["did not complete"]
+        words.append(f"{count or 'no'} finding{'s' * (count != 1)}")
+        for kind, noun in (("check", "failed check"), ("excess", "exceeded limit")):
+            if failed := sum(demand.kind == kind for demand in self.unmet):
+                words.append(f"{failed} {noun}{'s' * (failed != 1)}")
+        return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON; `issues` as rows of file, line and issues."""
@@ -107,10 +132,13 @@ class Report:
         return {
             "schema": SCHEMA,
             "kernel": self.kernel,
+            "symbol": self.symbol or None,
             "grid": None if self.grid is None else list(self.grid),
             "block": None if self.block is None else list(self.block),
+            "part": None if self.part is None else self.part.to_dict(),
             "completed": self.completed,
             "totals": dict(self.totals),
+            "demands": [demand.to_dict() for demand in self.demands],
             "findings": [_row(finding) for finding in self.findings],
             "accesses": [_row(access) for access in self.accesses],
             "instructions": dict(self.instructions),
@@ -119,6 +147,7 @@ class Report:
             "notes": self.notes,
             "sass": None if self.machine_code is None else self.machine_code.to_dict(),
             "sources": dict(self.sources),
+            "paths": dict(self.paths),
         }
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -126,9 +155,17 @@ class Report:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def to_text(
-        self, *, order: str = "worst", context: int = 2, limit: int | None = None, width: int = 80
+        self,
+        *,
+        order: str = "worst",
+        context: int = 2,
+        limit: int | None = None,
+        width: int | None = None,
     ) -> str:
-        """The source with its counts as plain text; see `source_view.SourceView`."""
+        """The source with its counts as plain text; see `source_view.SourceView`.
+
+        `width` is that of the terminal (or of COLUMNS) unless given.
+        """
         from tilewright.emulator.source_view import to_text
 
         return to_text(self, order=order, context=context, limit=limit, width=width)
@@ -176,12 +213,14 @@ def with_sources(
     kernel: str = "",
     grid: tuple[int, ...] | None = None,
     block: tuple[int, ...] | None = None,
+    part: Part | None = None,
+    paths: Mapping[str, str] | None = None,
     machine_code: MachineCode | None = None,
 ) -> Report:
     """The report with the texts of its files, the user's own first, and with what was launched.
 
-    Of the other texts those are kept that an access or a finding lies in. What is not given
-    stays as it is.
+    Of the other texts those are kept that an access or a finding lies in. `kernel` is a symbol.
+    What is not given stays as it is.
     """
     named = {row.file for row in report.accesses} | {row.file for row in report.findings}
     kept = {
@@ -192,9 +231,12 @@ def with_sources(
     return replace(
         report,
         sources={**kept, **{n: t for n, t in report.sources.items() if n not in kept}},
-        kernel=kernel or report.kernel,
+        kernel=demangle(kernel).name if kernel else report.kernel,
+        symbol=kernel or report.symbol,
         grid=report.grid if grid is None else grid,
         block=report.block if block is None else block,
+        part=part or report.part,
+        paths=dict(paths or {}) or report.paths,
         machine_code=machine_code or report.machine_code,
     )
 
@@ -220,7 +262,8 @@ def make_report(program: Program, trace: Trace) -> Report:
         issued,
         trace.findings.all(),
         _totals(issued, accesses),
-        kernel=program.kernel.name,
+        kernel=demangle(program.kernel.name).name,
+        symbol=program.kernel.name,
         issues={file: dict(sorted(lines.items())) for file, lines in by_line.items()},
         printed=list(trace.printed),
     )

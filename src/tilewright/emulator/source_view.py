@@ -6,6 +6,8 @@ only repeats it.
 
 from __future__ import annotations
 
+import re
+import shutil
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,10 +21,11 @@ from rich.text import Text
 from tilewright.emulator.by_line import (
     LineCounts,
     SourceFile,
+    demand_words,
     files,
     finding_sentences,
     hunks,
-    machine_code_words,
+    note_words,
     opcode_words,
     printable,
     times_ideal,
@@ -37,8 +40,13 @@ if TYPE_CHECKING:
     from tilewright.emulator.report import Report
 
 _BUSIEST = 3  # lines that are shown where none is above its ideal
+_NARROWEST = 40  # columns that a view takes by itself
 _LEAST_ROOM = 20  # for the source, in terminals too narrow for the table
 _NOTE = " " * 6
+ORDERS = ("worst", "source")
+_OLD_ORDERS = {"line": "source"}
+_WORDS = re.compile(r"\s+|\S+")
+_CODE = re.compile(r"[%\w.]+[,;)\]]*|.")  # a name with what closes behind it, or a sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,32 +84,41 @@ class SourceView:
     """A report for rich's consoles.
 
     order="worst": the lines with findings and those above their ideal, the worst first.
-    order="line": all lines with counts, from top to bottom.
+    order="source": all lines with counts, from top to bottom ("line" means the same).
     `context` lines are shown around each, other lines left out; at most `limit` lines with
-    counts are shown, the worst ones. Raises InputError for another order or a negative number.
+    counts are shown, the worst ones. `width` goes before the console's.
+    Raises InputError for another order or a negative number.
     """
 
     def __init__(
-        self, report: Report, *, order: str = "worst", context: int = 2, limit: int | None = None
+        self,
+        report: Report,
+        *,
+        order: str = "worst",
+        context: int = 2,
+        limit: int | None = None,
+        width: int | None = None,
     ) -> None:
-        if order not in ("worst", "line"):
-            raise InputError(f'order={order!r} must be "worst" or "line".')
+        order = _OLD_ORDERS.get(order, order)
+        if order not in ORDERS:
+            raise InputError(f'order={order!r} must be "worst" or "source".')
         if context < 0 or (limit is not None and limit < 0):
             raise InputError(f"context={context} and limit={limit} must not be negative.")
         self.report, self.order, self.context, self.limit = report, order, context, limit
+        self.width = width
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for text in self._lines(options.max_width):
+        for text in self._lines(self.width or options.max_width):
             text.no_wrap, text.overflow = True, "ignore"
             yield text
 
     def _lines(self, width: int) -> Iterator[Text]:
         report = self.report
-        style = "bold green" if report.clean else "bold red"
+        style = "bold green" if report.passed else "bold red"
         yield from _wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
         for words in total_words(report):
-            yield Text(words)
-        for words in machine_code_words(report):
+            yield from _wrapped(Text(words), width)
+        for words in note_words(report):
             yield from _wrapped(Text(words, style="yellow"), width)
         everything = files(report)
         chosen, notes = self._chosen([line for f in everything for line in f.counts.values()])
@@ -117,11 +134,16 @@ class SourceView:
         if notes:
             yield Text("")
             yield from _wrapped(Text(notes, style="dim"), width)
+        if report.demands:
+            yield Text("")
+        for met, words in demand_words(report):
+            sign, style = ("✓", "green") if met else ("✗", "bold red")
+            yield from _wrapped(Text(f"{sign} {words}", style=style), width)
 
     def _chosen(self, lines: list[LineCounts]) -> tuple[list[LineCounts], str]:
         """The lines to show, and what to say of the others."""
         ranked = sorted(lines, key=lambda line: line.weight, reverse=True)
-        if self.order == "line":
+        if self.order == "source":
             chosen = ranked if self.limit is None else ranked[: self.limit]
             left = len(ranked) - len(chosen)
             return chosen, _left(left, "counts")
@@ -160,14 +182,14 @@ class _Listing:
             found.sort(key=lambda hunk: self._worst(hunk, shown), reverse=True)
         after = 1
         for place, hunk in enumerate(found):
-            if order == "line":
+            if order == "source":
                 yield from self._elided(after, hunk.start)
             elif place:
                 yield Text(_NOTE + "⋯", style="dim")
             for number in hunk:
                 yield from self._line(number, number in shown)
             after = hunk.stop
-        if order == "line":
+        if order == "source":
             yield from self._elided(after, self.file.last + 1)
 
     def _worst(self, hunk: range, shown: set[int]) -> tuple[int, ...]:
@@ -211,14 +233,15 @@ class _Listing:
         text = self.file.line(number).rstrip()
         if cell_len(text) <= self.room:
             return [text]
-        return chop_cells(text, self.room) if whole else [chop_cells(text, self.room - 1)[0] + "…"]
+        rows = _rows(text, self.room if whole else self.room - 1)
+        return rows if whole else [rows[0].rstrip() + "…"]
 
     def _notes(self, counts: LineCounts) -> Iterator[Text]:
-        if counts.excess or sum(counts.opcodes.values()) > 1 or self.file.text is None:
+        if counts.excess or counts.accesses > 1 or self.file.text is None:
             yield from self._note("↳", opcode_words(counts), "cyan")
         for kind, said in finding_sentences(counts):
-            sentence = said if said.startswith(kind) else f"{kind}: {said}"
-            yield from self._note("✗", sentence, "bold red")
+            apart = " " if said.startswith("at ") else ": "
+            yield from self._note("✗", f"{kind}{apart}{said}", "bold red")
 
     def _note(self, sign: str, words: str, style: str) -> Iterator[Text]:
         room = max(_LEAST_ROOM, self.width - len(_NOTE) - 2)
@@ -226,6 +249,32 @@ class _Listing:
         for place, line in enumerate(textwrap.wrap(bound, room, break_on_hyphens=False)):
             shown = line.replace("\u00a0", " ")
             yield Text(f"{_NOTE}{' ' if place else sign} {shown}", style=style)
+
+
+def _rows(text: str, room: int) -> list[str]:
+    """The text in rows of at most `room` cells, cut at blanks, else at signs, else anywhere.
+
+    Rows after the first begin two columns deeper than the text does.
+    """
+    indent = " " * min(len(text) - len(text.lstrip()) + 2, room // 2)
+    rows, row = [], ""
+    for piece in _pieces(text, room - len(indent)):
+        if cell_len(row) + cell_len(piece) > room and row.strip():
+            rows.append(row.rstrip())
+            row = indent + piece.lstrip()
+        else:
+            row += piece
+        while cell_len(row) > room:  # a name longer than a row
+            first = chop_cells(row, room)[0]
+            rows.append(first)
+            row = indent + row[len(first) :]
+    return [*rows, row] if row.strip() or not rows else rows
+
+
+def _pieces(text: str, room: int) -> Iterator[str]:
+    """What stays together: words between blanks, those longer than a row in names and signs."""
+    for word in _WORDS.findall(text):
+        yield from [word] if cell_len(word) <= room else _CODE.findall(word)
 
 
 def _mark(counts: LineCounts | None) -> str:
@@ -251,16 +300,22 @@ def compact(value: int) -> str:
     return f"{value / 10**12:.3g}T"
 
 
+def terminal_width() -> int:
+    """Columns of the terminal, or as COLUMNS says; 80 where there is neither."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns)
+
+
 def to_text(
     report: Report,
     *,
     order: str = "worst",
     context: int = 2,
     limit: int | None = None,
-    width: int = 80,
+    width: int | None = None,
 ) -> str:
     """The view as plain text, without colour. Raises InputError as `SourceView` does."""
     view = SourceView(report, order=order, context=context, limit=limit)
+    width = terminal_width() if width is None else width
     console = Console(
         file=StringIO(), width=width, color_system=None, force_terminal=False, _environ={}
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from operator import index
+from pathlib import Path
 from reprlib import repr as clipped
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +20,18 @@ from tilewright.emulator.compiler import Program, compile_kernel
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
+from tilewright.emulator.part import part_of
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import How, Progress, run
+from tilewright.emulator.source_files import local_name, texts_of
 from tilewright.emulator.trace import STEP_LIMIT, Shape
 from tilewright.engines.emulator import check_shared, check_threads
 from tilewright.engines.estimate import Estimate
 from tilewright.errors import InputError, UnsupportedError
-from tilewright.kernel_source import compiled, is_ptx, kernel_named, read_source
+from tilewright.kernel_source import compiled, is_ptx, kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, dim3
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tilewright.emulator.ir import Kernel
 
 _BLOCKS = re.compile(r"(first|sample):(\d{1,10})", re.ASCII)
@@ -40,8 +42,8 @@ SCHEDULES = ("lockstep", "random")
 def emulate(
     source: str | Path,
     kernel: str | None,
-    grid: Sequence[int],
-    block: Sequence[int],
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
     args: Sequence[Any],
     *,
     cluster: Sequence[int] = (1, 1, 1),
@@ -55,13 +57,15 @@ def emulate(
     checks: bool = True,
     shapes: Mapping[int, Sequence[int]] | Sequence[Sequence[int] | None] | None = None,
     step_limit: int = STEP_LIMIT,
+    labels: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Runs one launch of a kernel in the emulator and reports counts and findings.
 
-    Shapes   `grid` and `block` have 1 to 3 extents. `args` bind by position to the parameters.
-             `shapes` gives, for arguments by position, the part [: rows, : columns] of an array
-             that the kernel may touch, where rows are padded: the rest is out of bounds.
+    Shapes   `grid` and `block` have 1 to 3 extents; a number is one. `args` bind by position to
+             the parameters. `shapes` gives, for arguments by position, the part [: rows,
+             : columns] of an array that the kernel may touch, where rows are padded: the rest is
+             out of bounds.
     Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
              argument is a C-contiguous NumPy array (changed in place; it may be read-only where
              the kernel stores nothing; one of NaN alone counts as never written), a number (takes
@@ -71,7 +75,8 @@ def emulate(
              `seed`. `blocks` runs only "first:N", "sample:N" (drawn from `seed`) or blocks of
              these linear ids. `checks=False` leaves out races, unset memory and unwritten
              outputs. `step_limit` is how many basic blocks the blocks of a chunk may take before
-             their loop counts as endless. `cluster` must be (1, 1, 1) so far.
+             their loop counts as endless. `labels` are what messages call the arguments, one each.
+             `cluster` must be (1, 1, 1) so far.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
              never raise. Warns, with LongRunWarning, when the first blocks show that the rest
              will take more than an hour.
@@ -91,16 +96,17 @@ def emulate(
         _step_limit(step_limit),
     )
     text, name = read_source(source)
+    file = None if text == source else Path(source)
     artifact = None if is_ptx(text) else compiled(text, name, arch, defines, include_path)
     ptx = text if artifact is None else artifact.ptx
-    module = parse(ptx)
+    module = parse(ptx, name if artifact is None and file is not None else None)
     found = kernel_named(module, kernel)
     check_threads(found, full_block)
     _check_count(found, args)
     program = compile_kernel(module, found)
     check_shared(program, shared_bytes)
     memory = GlobalMemory()
-    params = _params(program, args, memory)
+    params = _params(program, args, memory, _labels(found, labels))
     _limit(memory, args, shapes)
     for allocation in memory.allocations:
         allocation.unset = how.checks and _is_unset(allocation.array)
@@ -108,26 +114,58 @@ def emulate(
     report = run(program, shape, memory, Estimate(progress), how)
     return with_sources(
         report,
-        {"<ptx>": ptx} if artifact is None else {name: text, "<ptx>": ptx},
+        _sources(report, name, text, ptx, file),
         kernel=found.name,
         grid=full_grid,
         block=full_block,
+        part=None if how.blocks is None else part_of(how.blocks, shape.blocks),
+        paths={} if file is None else {name: local_name(str(file))},
         machine_code=MachineCode(artifact, found.name),
     )
 
 
-def _params(program: Program, args: Sequence[Any], memory: GlobalMemory) -> list[bytes]:
-    """Each argument's bytes; a message calls it by its place and its parameter's name."""
+def _sources(report: Report, name: str, text: str, ptx: str, file: Path | None) -> dict[str, str]:
+    """The texts of what was compiled and run, and of the files on disk that PTX was made of."""
+    if ptx is not text:
+        return {name: text, "<ptx>": ptx}
+    own = "<ptx>" if file is None else name
+    named = dict.fromkeys(access.file for access in report.accesses)
+    named |= dict.fromkeys(finding.file for finding in report.findings)
+    named |= dict.fromkeys(report.issues)
+    named.pop(own, None)
+    folder = Path() if file is None else file.parent
+    return {**texts_of(named, folder), own: ptx}
+
+
+def _labels(kernel: Kernel, labels: Sequence[str] | None) -> list[str]:
+    """What messages call the parameters: the user's labels, else names that can be read."""
+    if labels is None:
+        plain = plain_name(kernel.name)
+        return [p.name.replace(kernel.name, plain, 1) for p in kernel.params]
+    if isinstance(labels, str) or len(labels) != len(kernel.params):
+        raise InputError(
+            f"labels={clipped(labels)} must be one word a parameter; {plain_name(kernel.name)} has "
+            f"{len(kernel.params)}."
+        )
+    return [str(label) for label in labels]
+
+
+def _params(
+    program: Program, args: Sequence[Any], memory: GlobalMemory, labels: Sequence[str]
+) -> list[bytes]:
+    """Each argument's bytes; a message calls it by its place and its label."""
     stored = program.written_params
     return [
         argument_bytes(
             value,
-            parameter,
+            replace(parameter, name=label),
             memory,
-            what=f"argument {place} ({parameter.name})",
+            what=f"argument {place} ({label})",
             written=stored is None or parameter.offset in stored,
         )
-        for place, (value, parameter) in enumerate(zip(args, program.kernel.params, strict=True), 1)
+        for place, (value, parameter, label) in enumerate(
+            zip(args, program.kernel.params, labels, strict=True), 1
+        )
     ]
 
 
@@ -163,7 +201,9 @@ def _block_ids(
         if match is None or int(match[2]) < 1:
             raise InputError(f"blocks={blocks!r} must be first:N or sample:N, N being 1 or more.")
         count = min(int(match[2]), total)
-        if match[1] == "first" or count == total:
+        if count == total:
+            return None
+        if match[1] == "first":
             return range(count)
         if count > _MOST_DRAWN:
             raise InputError(
@@ -183,7 +223,7 @@ def _block_ids(
         raise InputError(
             f"blocks={clipped(blocks)} names block {twice[0]} twice; give each id once."
         )
-    return np.array(ids, np.int64)
+    return None if len(ids) == total else np.array(ids, np.int64)
 
 
 def _limit(memory: GlobalMemory, args: Sequence[Any], shapes: Any) -> None:
@@ -224,10 +264,11 @@ def _is_unset(array: npt.NDArray[Any]) -> bool:
     return bool(np.isnan(values[0]).all() and np.isnan(values[1]).all())
 
 
-def _extents(what: str, extents: Sequence[int]) -> list[int]:
-    """A grid or block as integers; True, 1.5 and "32" are not."""
+def _extents(what: str, extents: int | Sequence[int]) -> list[int]:
+    """A grid or block as integers; 1.5 and "32" are not. One number stands for itself."""
     try:
-        values = [index(extent) for extent in extents]
+        several = [extents] if isinstance(extents, (int, np.integer)) else extents
+        values = [index(extent) for extent in several]
     except TypeError:
         raise InputError(f"{what}={extents!r} must be 1 to 3 integers, as (32, 8).") from None
     return values
@@ -238,5 +279,6 @@ def _check_count(kernel: Kernel, args: Sequence[Any]) -> None:
         raise InputError(f"args is a {type(args).__name__}; give a list, one value a parameter.")
     if len(args) != len(kernel.params):
         raise InputError(
-            f"args has {len(args)} values; {kernel.name} takes {len(kernel.params)} parameters."
+            f"args has {len(args)} values; {plain_name(kernel.name)} takes {len(kernel.params)} "
+            "parameters."
         )

@@ -19,7 +19,7 @@ from tilewright.emulator.run import Progress, run
 from tilewright.emulator.trace import Shape
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import GPUS, Gpu
-from tilewright.kernel_source import kernel_named
+from tilewright.kernel_source import kernel_named, plain_name
 from tilewright.launch import Dim3, Launch
 
 if TYPE_CHECKING:
@@ -108,10 +108,12 @@ def check_threads(kernel: Kernel, block: Dim3) -> None:
     if threads > MOST_THREADS:
         raise InputError(f"block={block} has {threads} threads; CUDA allows {MOST_THREADS}.")
     if kernel.required_threads not in (None, block):
-        raise InputError(f"block={block}: {kernel.name} needs {kernel.required_threads}.")
+        raise InputError(
+            f"block={block}: {plain_name(kernel.name)} needs {kernel.required_threads}."
+        )
     if kernel.most_threads is not None and threads > kernel.most_threads:
         raise InputError(
-            f"block={block} has {threads} threads; the launch bounds of {kernel.name} "
+            f"block={block} has {threads} threads; the launch bounds of {plain_name(kernel.name)} "
             f"allow {kernel.most_threads}."
         )
 

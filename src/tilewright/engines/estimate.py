@@ -37,5 +37,6 @@ def _words(done: int, total: int, passed: float, left: float) -> str:
     size, unit = next(one for one in _UNITS if left >= one[0])
     return (
         f"{done:,} of {total:,} blocks took {passed:.0f} s, so the rest will take about "
-        f"{left / size:,.1f} {unit}; blocks sample:1000, say, run instead of all."
+        f"{left / size:,.1f} {unit}; "
+        'blocks="sample:1000" (--blocks sample:1000) runs a part of them.'
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from tilewright.emulator.demands import Demand
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.html import fragment, page
 from tilewright.emulator.html_style import SCRIPT, STYLE
+from tilewright.emulator.part import Part
 from tilewright.emulator.report import Access, Report
 
 VOID = {"meta", "br"}
@@ -103,6 +106,62 @@ def test_what_it_shows(transpose_report: Report) -> None:
     assert read.links.count("#f1-15") >= 4  # a finding, two accesses, the line itself
     assert {"f1-15", "f1-16", "f2-70"} <= set(read.ids)
     assert ("style", "--n:100%") in read.attributes
+
+
+def test_worst_lines_can_come_first(transpose_report: Report) -> None:
+    """Each line that matters is a body of its own with its notes; the script moves bodies."""
+    text = page(transpose_report)
+    assert re.findall(r'data-rank="(\d+)"', text) == ["0", "0"]  # one in each of the two files
+    body = text[text.index('<tbody data-rank="0">') :]
+    body = body[: body.index("</tbody>")]
+    assert 'id="f1-15"' in body
+    assert "32-way bank conflicts" in body
+    assert "Access out of bounds" in body
+    assert 'id="f1-16"' not in body
+    assert text.count("<tbody") == text.count("</tbody>")
+    assert "Worst lines first" in SCRIPT
+    assert ".worst tbody:not([data-rank])" in STYLE
+
+
+def test_ranks_follow_the_cost() -> None:
+    rows = [
+        Access("ld.shared.u32", "k.cu", line, "shared", 1, waves, 1, 0, 0, 4)
+        for line, waves in ((1, 2), (2, 1), (3, 9), (4, 5))
+    ]
+    report = Report(True, rows, sources={"k.cu": "a;\nb;\nc;\nd;\n"})
+    assert re.findall(r'data-rank="(\d+)"|id="f1-(\d)"', page(report)) == [
+        ("2", ""), ("", "1"), ("", "2"), ("0", ""), ("", "3"), ("1", ""), ("", "4"),
+    ]  # fmt: skip
+
+
+def test_demands_parts_and_symbols(clean_report: Report) -> None:
+    demands = [
+        Demand("check", "c ~ <a> @ b", False, "1 of 4 elements are wrong"),
+        Demand("excess", "at most 0", True, "0 bank conflicts; the limit is 0"),
+    ]
+    report = replace(
+        clean_report,
+        kernel="k<4>",
+        symbol="_Z1kILi4EEvv",
+        part=Part(((0, 3),), 16),
+        demands=demands,
+    )
+    read = Reader(page(report))
+    assert "✗ no findings, 1 failed check" in read.text
+    assert "✗ c ~ <a> @ b: 1 of 4 elements are wrong" in read.text
+    assert "✓ 0 bank conflicts; the limit is 0" in read.text
+    assert "Only 4 of 16 blocks ran: 0 to 3" in read.text
+    assert "_Z1kILi4EEvv" in read.text
+
+
+def test_what_the_kernel_printed(clean_report: Report) -> None:
+    report = replace(clean_report, printed=["hello <b>\x1b[31m\n", "wor", "ld\n"] + ["x\n"] * 500)
+    read = Reader(page(report))
+    assert "hello <b>\ufffd[31m\nworld\nx\n" in read.text
+    assert "The first 400 of 502 lines." in read.text
+    assert "#printed" in read.links
+    assert "b" not in read.tags
+    assert "printed" not in Reader(page(clean_report)).ids
 
 
 def test_both_colour_schemes_print_and_keyboard() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from tilewright.emulator.demands import Demand
 from tilewright.emulator.junit import document
 from tilewright.emulator.report import Report
 
@@ -38,3 +40,23 @@ def test_required_parts(
     name = ET.parse(tmp_path / "r.xml").getroot()[0][0].get("name")
     assert name is not None
     assert name.startswith("<script>")
+
+
+def test_failed_demands_and_what_was_printed(clean_report: Report) -> None:
+    demands = [
+        Demand("check", "c ~ a\x00", False, "1 of 4 elements are wrong"),
+        Demand("excess", "at most 0", True, ""),
+    ]
+    report = replace(clean_report, demands=demands, printed=["hello \x1b[31m"])
+    (case,) = ET.fromstring(document([report]).encode()).iter("testcase")
+    (failure,) = case.findall("failure")
+    assert failure.attrib == {"type": "check", "message": "1 of 4 elements are wrong"}
+    assert failure.text == "c ~ a\ufffd: 1 of 4 elements are wrong"
+    assert "hello \ufffd[31m" in str(case.findtext("system-out"))
+
+
+def test_the_file_is_where_it_lies(transpose_report: Report) -> None:
+    report = replace(transpose_report, paths={"k.cu": "src/k.cu"})
+    (case,) = ET.fromstring(document([report]).encode()).iter("testcase")
+    assert case.get("file") == "src/k.cu"
+    assert str(case.findall("failure")[0].text).startswith("src/k.cu:15: ")

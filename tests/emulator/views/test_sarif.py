@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tilewright import __version__
+from tilewright.emulator.demands import Demand
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.kinds import KINDS, kind_of
+from tilewright.emulator.part import Part
 from tilewright.emulator.report import Report
 from tilewright.emulator.sarif import document, to_dict
 
@@ -57,8 +59,7 @@ def test_required_parts(
     [
         ("a b/k.cu", "a%20b/k.cu"),
         ("a\\k.cu", "a/k.cu"),
-        ("/src/ü.cu", "file:///src/%C3%BC.cu"),
-        ("C:\\k.cu", "file:///C:/k.cu"),
+        ("a:b.cu", "a%3Ab.cu"),
         ("", "unknown"),
     ],
 )
@@ -67,6 +68,65 @@ def test_places(file: str, uri: str) -> None:
     result = to_dict([report])["runs"][0]["results"][0]
     assert result["message"]["text"] == "Data race"
     assert result["locations"][0]["physicalLocation"] == {"artifactLocation": {"uri": uri}}
+
+
+@pytest.mark.parametrize(
+    ("file", "uri", "folder"),
+    [
+        ("/src/ü.cu", "%C3%BC.cu", "file:///src/"),
+        ("/k.cu", "k.cu", "file:///"),
+        ("C:\\a b\\k.cu", "k.cu", "file:///C:/a%20b/"),
+    ],
+)
+def test_places_elsewhere_are_relative_to_a_folder(file: str, uri: str, folder: str) -> None:
+    report = Report(True, findings=[Finding("race", "", file, 0)])
+    run = to_dict([report, report])["runs"][0]
+    for result in run["results"]:
+        artifact = result["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert artifact == {"uri": uri, "uriBaseId": "FOLDER1"}
+    assert run["originalUriBaseIds"] == {"FOLDER1": {"uri": folder}}
+
+
+def test_the_path_and_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in ("src/k.cu", str(tmp_path / "src" / "k.cu")):
+        report = Report(True, findings=[Finding("race", "", "k.cu", 3)], paths={"k.cu": path})
+        run = to_dict([report])["runs"][0]
+        artifact = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+        assert artifact == {"uri": "src/k.cu"}
+        assert "originalUriBaseIds" not in run
+
+
+def test_parts_and_unmet_demands() -> None:
+    demands = [
+        Demand("check", "out == in.T", False, "1 of 4 elements are wrong"),
+        Demand("excess", "at most 0 bank conflicts", False, "31 bank conflicts", "k.cu", 6),
+        Demand("check", "out ~ in", True, ""),
+    ]
+    report = Report(
+        False,
+        kernel="k<4>",
+        symbol="_Z1kILi4EEvv",
+        part=Part(((0, 3),), 16),
+        demands=demands,
+        sources={"k.cu": "text"},
+    )
+    run = to_dict([report])["runs"][0]
+    check, excess = run["results"]
+    assert (check["ruleId"], check["message"]["text"]) == (
+        "check",
+        "out == in.T: 1 of 4 elements are wrong",
+    )
+    assert check["locations"][0]["logicalLocations"] == [
+        {"name": "k<4>", "kind": "function", "decoratedName": "_Z1kILi4EEvv"}
+    ]
+    assert check["locations"][0]["physicalLocation"] == {"artifactLocation": {"uri": "k.cu"}}
+    assert excess["locations"][0]["physicalLocation"]["region"] == {"startLine": 6}
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    stopped, part = invocation["toolExecutionNotifications"]
+    assert "did not complete" in stopped["message"]["text"]
+    assert "Only 4 of 16 blocks ran: 0 to 3" in part["message"]["text"]
 
 
 def test_kinds() -> None:

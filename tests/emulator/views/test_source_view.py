@@ -9,6 +9,8 @@ import pytest
 from rich.console import Console
 
 from tilewright.emulator.by_line import hunks, printable
+from tilewright.emulator.findings import Finding
+from tilewright.emulator.html import page
 from tilewright.emulator.report import Access, Report
 from tilewright.emulator.source_view import SourceView, compact, to_text
 from tilewright.errors import InputError
@@ -16,13 +18,13 @@ from tilewright.errors import InputError
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize("order", ["worst", "line"])
+@pytest.mark.parametrize("order", ["worst", "source"])
 def test_golden(order: str, transpose_report: Report) -> None:
     expected = (GOLDEN / f"{order}.txt").read_text(encoding="utf-8")
     assert transpose_report.to_text(order=order) + "\n" == expected
 
 
-@pytest.mark.parametrize("order", ["worst", "line"])
+@pytest.mark.parametrize("order", ["worst", "source"])
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_no_line_is_wider_than_asked(order: str, width: int, transpose_report: Report) -> None:
     text = transpose_report.to_text(order=order, width=width)
@@ -48,7 +50,7 @@ def test_worst_comes_first_and_the_limit_keeps_the_worst() -> None:
     assert "line40;" not in limited
     assert "2 more lines have" in limited
     assert "One more line has" in to_text(report, limit=2)
-    by_line = to_text(report, order="line", context=1)
+    by_line = to_text(report, order="source", context=1)
     assert by_line.index("line1;") < by_line.index("line20;") < by_line.index("line60;")
     assert "⋯ 16 lines" in by_line
     assert "⋯ 8 lines" in by_line
@@ -73,7 +75,7 @@ def test_without_colour_nothing_is_lost(transpose_report: Report) -> None:
 
 
 def test_a_hostile_source_does_not_reach_the_terminal(hostile_report: Report) -> None:
-    for text in (str(hostile_report), hostile_report.to_text(order="line")):
+    for text in (str(hostile_report), hostile_report.to_text(order="source")):
         assert not any(c in text for c in "\x1b\x07\u202e\ud800\x00")
         assert "<script>" in text
         text.encode()
@@ -82,7 +84,7 @@ def test_a_hostile_source_does_not_reach_the_terminal(hostile_report: Report) ->
 def test_lines_beyond_the_text() -> None:
     rows = [Access("ld.shared.u32", "k.cu", line, "shared", 1, 2, 1, 0, 0, 4) for line in (0, 9)]
     report = Report(True, rows, sources={"k.cu": "one\r\n\ttwo\r\n"})
-    for order in ("worst", "line"):
+    for order in ("worst", "source", "line"):
         text = report.to_text(order=order)
         assert "   0 !│" in text
         assert "   9 !│" in text
@@ -112,3 +114,42 @@ def test_compact() -> None:
 def test_printable() -> None:
     assert printable("a\tb\r") == "a   b"
     assert printable("\x1b[0m\u2066×") == "\ufffd[0m\ufffd×"
+
+
+def test_code_is_cut_between_words_where_that_is_possible() -> None:
+    text = "    out[(y + i) * m + x] = tile[threadIdx.x][threadIdx.y]; " + "z" * 50
+    rows = [Access("ld.shared.u32", "k.cu", 1, "shared", 1, 2, 1, 0, 0, 4)]
+    shown = to_text(Report(True, rows, sources={"k.cu": text}), width=70)
+    code = [line.partition("│")[2] for line in shown.splitlines() if "│" in line]
+    assert "".join("".join(row.split()) for row in code) == "".join(text.split())
+    assert code[0] == "    out[(y + i) * m + x] ="
+    assert code[1].startswith("      tile[threadIdx.x]")
+    assert all(len(line) <= 70 for line in shown.splitlines())
+
+
+def test_a_kind_is_said_once() -> None:
+    said = "divergent-barrier at 'bar.sync 0': 24 threads have exited"
+    report = Report(True, findings=[Finding("divergent-barrier", said, "k.cu", 4)])
+    assert f"✗ {said}" in to_text(report)
+    assert "divergent-barrier" not in page(report).replace("<code>divergent-barrier</code>", "")
+
+
+def test_without_a_width_it_is_the_terminals(
+    transpose_report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in (60, 120):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert max(map(len, str(transpose_report).splitlines())) <= columns
+        assert str(transpose_report) == transpose_report.to_text(limit=5, width=columns)
+
+
+def test_shares_of_the_excess() -> None:
+    def line(waves: int, sectors: int = 0) -> Access:
+        return Access("ld.u32", "k.cu", waves, "generic", 1, waves, 1, sectors, 1, 4)
+
+    rows = [line(2001), line(3), line(2, 9)]
+    report = Report(True, rows, sources={"k.cu": "x;\n" * 3000})
+    text = to_text(report, width=200)
+    assert "ld.u32: 2001 × ideal wavefronts, 99 % of the excess" in text
+    assert "ld.u32: 3.0 × ideal wavefronts".replace(".0", "") + ", 0.1 % of the excess" in text
+    assert "9.0 × ideal sectors, all of the excess" in text
