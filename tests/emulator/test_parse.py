@@ -188,7 +188,7 @@ def test_another_kernels_problem_is_not_ours() -> None:
         ("ld.global.u32 %r1, [%r2*2];", "not understood"),
         ("mov.u32 %r1, \u0434;", "not"),
         (".reg .b32 %r<3>;", "declared twice"),
-        (".reg .v4 .f32 %v;", "not modelled"),
+        (".reg .v3 .f32 %v;", "not modelled"),
         (".reg .b32;", "not modelled"),
         (".reg %x;", "not modelled"),
         (".reg .b32 %x<99999999999>;", "are more than"),
@@ -227,7 +227,7 @@ def test_malformed_text_is_told_with_its_line(body: str, why: str) -> None:
         ".entry k(.param .texref t) { ret; }",
         ".entry k(.param .u64 a,) { ret; }",
         ".entry k(.param .u64 p { ret; }",
-        ".global .b8 x[n];",
+        ".global .b8 x[2][];",
         ".entry k() { ret;",
     ],
 )

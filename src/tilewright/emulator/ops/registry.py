@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tilewright.emulator.ir import Instruction
@@ -48,14 +47,6 @@ _HOPPER = (
     "clusterlaunchcontrol",
 )
 
-_ACCESSES = ("ld", "st", "atom", "red")
-_RANKS = {  # words that people write in any order, and ptxas takes so; patterns have this one
-    "async": 0,
-    **dict.fromkeys(("volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "mmio"), 1),
-    **dict.fromkeys(("cta", "cluster", "gpu", "sys"), 2),
-    **dict.fromkeys(("global", "shared", "shared::cta", "shared::cluster", "local", "const"), 3),
-}
-
 
 def op(mnemonic: str, modifiers: str, isa: str) -> Callable[[Builder], Builder]:
     """Registers a builder; named groups of `modifiers` arrive in its third argument."""
@@ -72,7 +63,8 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
 
     Raises: UnsupportedError when no pattern takes the opcode or an operand.
     """
-    mnemonic, modifiers = instruction.mnemonic, _modifiers(instruction)
+    mnemonic = instruction.mnemonic
+    modifiers = instruction.opcode[len(mnemonic) :]
     for candidate in OPS.get(mnemonic, ()):
         if match := candidate.pattern.fullmatch(modifiers):
             try:
@@ -90,17 +82,6 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
 def _way_out(mnemonic: str) -> str:
     older = ", or emulate the kernel's sm_80 build" if mnemonic in _HOPPER else ""
     return f"run it on a GPU with --engine gpu{older}; {LISTED}"
-
-
-def _modifiers(instruction: Instruction) -> str:
-    """What follows the mnemonic; of an access order and scope first, then the space."""
-    modifiers = instruction.opcode[len(instruction.mnemonic) :]
-    if instruction.mnemonic not in _ACCESSES:
-        return modifiers
-    words = modifiers.split(".")[1:]
-    first = list(takewhile(_RANKS.__contains__, words))
-    ordered = [*sorted(first, key=_RANKS.__getitem__), *words[len(first) :]]
-    return "".join(f".{word}" for word in ordered)
 
 
 def unsupported(instruction: Instruction, why: str) -> UnsupportedError:
