@@ -63,6 +63,7 @@ class Program:
     """A compiled kernel, ready for any number of launches."""
 
     kernel: Kernel
+    target: str  # of the module, "sm_90a"
     blocks: list[BasicBlock]
     slots: int
     types: list[np.dtype[Any]]  # of the registers, which come first among the slots
@@ -265,6 +266,7 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         _fill(compiler, block)
     return Program(
         kernel,
+        module.target,
         blocks,
         compiler.slots,
         list(compiler.types.values()),

@@ -31,6 +31,7 @@ from tilewright.emulator.ir import (
 )
 from tilewright.emulator.literals import split
 from tilewright.emulator.modifier_order import in_order
+from tilewright.emulator.module_header import check_line
 from tilewright.emulator.operand_text import AXES, OperandReader
 from tilewright.emulator.statements import Statement, statements, without_comments
 from tilewright.errors import UnsupportedError
@@ -106,6 +107,11 @@ class _Reader:
                 self._problem(statement, str(error).removesuffix("."))
         if self.kernel is not None or self.skipping:
             raise UnsupportedError(f"PTX line {statement.line}: a {{ has no }} at the text's end.")
+        if self.module.kernels and not (self.module.target and self.module.version):
+            missing = ".target" if self.module.version else ".version"
+            raise UnsupportedError(
+                f"the PTX has no {missing} line; begin it with .version 8.0 and .target sm_80."
+            )
         for name, meant in self.aliases.items():
             if meant in self.module.functions:
                 self.module.functions[name] = self.module.functions[meant]
@@ -153,12 +159,12 @@ class _Reader:
 
     def _directive(self, statement: Statement) -> None:
         text = statement.text
-        if text.startswith((".version", ".target")):
-            _, _, value = text.replace(",", " ").partition(" ")
-            word = next(iter(value.split()), "")
-            if text.startswith(".version"):
+        if text.startswith((".version", ".target", ".address_size")):
+            directive, word, *_ = [*text.replace(",", " ").split(), ""]
+            check_line(directive, word)
+            if directive == ".version":
                 self.module.version = word
-            else:
+            elif directive == ".target":
                 self.module.target = word
         elif match := _LOC.match(text):
             here = (int(match[1]), int(match[2]), int(match[3]))

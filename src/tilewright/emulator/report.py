@@ -14,6 +14,7 @@ from tilewright.emulator.counters import Tally
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
 from tilewright.emulator.machine_code import MachineCode
+from tilewright.emulator.module_header import note_on_counts
 from tilewright.emulator.trace import Trace
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Report:
                    user's own file first
     issues         warp-level issues by file and line
     printed        what the kernel's printf wrote, a call a string, in the order of the lanes
+    target         the architecture that the PTX is for, as "sm_90a"
     machine_code   the PTX against the machine code of its artifact; decided when a view of the
                    report, its JSON or its notes are first asked for; None where nothing is known
     """
@@ -75,15 +77,19 @@ class Report:
     sources: dict[str, str] = field(default_factory=dict, repr=False)
     issues: dict[str, dict[int, int]] = field(default_factory=dict, repr=False)
     printed: list[str] = field(default_factory=list)
+    target: str = ""
     machine_code: MachineCode | None = field(default=None, repr=False, compare=False)
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the counts, and no finding: how the machine code differs from the PTX.
+        """What to know of the counts, and no finding: how the machine code differs from the PTX,
+        or why the two were not compared; and whether the counts were compared with this target's.
 
-        Or why the two were not compared. Cost: see `MachineCode`.
+        Cost: see `MachineCode`.
         """
-        return [] if self.machine_code is None else list(self.machine_code.notes)
+        of_code = () if self.machine_code is None else self.machine_code.notes
+        of_target = note_on_counts(self.target)
+        return [*of_code, *([] if of_target is None else [of_target])]
 
     @property
     def clean(self) -> bool:
@@ -223,6 +229,7 @@ def make_report(program: Program, trace: Trace) -> Report:
         kernel=program.kernel.name,
         issues={file: dict(sorted(lines.items())) for file, lines in by_line.items()},
         printed=list(trace.printed),
+        target=program.target,
     )
 
 

@@ -36,16 +36,16 @@ class Op:
 
 OPS: dict[str, list[Op]] = {}
 LISTED = "docs/emulator.md lists what is modelled"
-_HOPPER = (
-    "wgmma",
-    "tcgen05",
-    "cp",
-    "mbarrier",
-    "mapa",
-    "multimem",
-    "barrier",
-    "clusterlaunchcontrol",
-)
+_GPU = "run it on a GPU with --engine gpu"
+_OLDER = f"{_GPU}, or emulate the kernel's sm_80 build"
+_PLAIN = f"{_GPU}, or read a plain array through a pointer"
+_WAYS_OUT = {  # by mnemonic, for what people meet most; see docs/emulator.md
+    **dict.fromkeys(("wgmma", "tcgen05", "cp", "mbarrier", "mapa", "multimem"), _OLDER),
+    **dict.fromkeys(("barrier", "clusterlaunchcontrol", "fence", "getctarank"), _OLDER),
+    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), _PLAIN),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), _PLAIN),
+    "call": f"{_GPU}, or allocate memory on the host and pass a pointer",
+}
 
 
 def op(mnemonic: str, modifiers: str, isa: str) -> Callable[[Builder], Builder]:
@@ -76,12 +76,7 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
                 why = f"its operands are not understood: {mnemonic} takes other ones"
             raise unsupported(instruction, why)
     why = "the emulator does not model this opcode with these modifiers"
-    raise unsupported(instruction, f"{why}; {_way_out(mnemonic)}")
-
-
-def _way_out(mnemonic: str) -> str:
-    older = ", or emulate the kernel's sm_80 build" if mnemonic in _HOPPER else ""
-    return f"run it on a GPU with --engine gpu{older}; {LISTED}"
+    raise unsupported(instruction, f"{why}; {_WAYS_OUT.get(mnemonic, _GPU)}; {LISTED}")
 
 
 def unsupported(instruction: Instruction, why: str) -> UnsupportedError:
