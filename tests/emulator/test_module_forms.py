@@ -118,6 +118,16 @@ def test_a_call_with_another_number_of_values(kernel_text: KernelText) -> None:
         result(kernel_text(f"call (%r1), f, (1, 2); {STORE}", ["u64"], function))
 
 
+def test_chains_of_calls_end(kernel_text: KernelText) -> None:
+    chain = "".join(f".func f{i}() {{ call f{i - 1}; ret; }} " for i in range(1, 3000))
+    text = kernel_text(
+        "call f150; st.global.u32 [%d0], 1; ret;", ["u64"], ".func f0() { ret; }" + chain
+    )
+    assert result(text) == [1]
+    with pytest.raises(UnsupportedError, match="more than 200 calls within each other"):
+        result(text.replace("call f150", "call f2999"))
+
+
 def test_what_debuggers_and_compilers_add(kernel_text: KernelText) -> None:
     """Sections, pragmas, .loc with a function's name, comments between an instruction's words."""
     text = kernel_text(

@@ -178,6 +178,8 @@ def test_another_kernels_problem_is_not_ours() -> None:
         ("mov.u32 %r1, %p1|;", "not understood"),
         ("mov.u32 %r1, |%p1|%p2;", "not understood"),
         ("mov.u32 %r1, {;", "stops inside"),
+        ("mov.b64 " + "{" * 3000 + "%r1" + "}" * 3000 + ", %r1;", "holds no vectors"),
+        ("mov.b64 %r1, " + "[" * 3000 + "%r1" + "]" * 3000 + ";", "holds no addresses"),
         ("mov.u32 %r1, [;", "not understood"),
         ("mov.u32 %r1, ];", "not understood"),
         ("mov.u32 %r1, [];", "not understood"),

@@ -26,6 +26,7 @@ from tilewright.errors import UnsupportedError
 # What the run time provides: an operation of their own, not a body.
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
 _MOST_INSTRUCTIONS = 200_000
+_DEEPEST = 200  # calls within each other
 _NO_BODY = "compile all that it needs into one PTX text (nvcc -ptx without -rdc=true)"
 _LAUNCH = "a kernel that launches kernels is not modelled: emulate the child by itself"
 
@@ -117,6 +118,8 @@ class _Inliner:
                 f"{where}: {name} calls itself; recursion is not modelled: write it as a loop, or "
                 "run the kernel on a GPU with --engine gpu."
             )
+        if len(stack) >= _DEEPEST:
+            raise UnsupportedError(f"{where}: more than {_DEEPEST} calls within each other.")
         counts = len(function.returns), len(function.params)
         if counts != (len(returns), len(passed)):
             raise UnsupportedError(

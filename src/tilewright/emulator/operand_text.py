@@ -44,6 +44,8 @@ class OperandReader:
         if word == "_":
             return Sink()
         if word[0] == "{" and word[-1] == "}":
+            if word.count("{") > 1:
+                raise ValueError("a vector holds no vectors")
             return Vector(tuple(self.operand(item) for item in split(word[1:-1])))
         if word[0] == "[" and word[-1] == "]":
             return self._address(word[1:-1].strip())
@@ -84,6 +86,8 @@ class OperandReader:
         return Symbol(name, offset)
 
     def _address(self, word: str) -> Operand:
+        if "[" in word:
+            raise ValueError("an address holds no addresses")
         if len(parts := split(word)) > 1:
             return Coordinates(tuple(self.operand(part) for part in parts))
         if word and (literal := constant(word)) is not None:
