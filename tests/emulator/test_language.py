@@ -66,8 +66,11 @@ def cut(a: int, b: int) -> int:
 
 
 def test_bit_fields_unions_and_structs_by_value() -> None:
-    fields = {"names": ["a", "b", "c", "d"], "formats": ["i1", "f8", ("i4", 3), "i2"]}
-    mixed: Any = np.zeros((), np.dtype({**fields, "offsets": [0, 8, 16, 28], "itemsize": 32}))
+    form: Any = {
+        **{"names": ["a", "b", "c", "d"], "formats": ["i1", "f8", ("i4", 3), "i2"]},
+        **{"offsets": [0, 8, 16, 28], "itemsize": 32},
+    }
+    mixed: Any = np.zeros((), form)
     mixed["a"], mixed["b"], mixed["c"], mixed["d"] = -5, 2.5, [1, 2, 3], -7
     x = np.random.default_rng(1).standard_normal(32).astype("f4")
     y, out = integers(32, "i8", -(2**62), 2**62), np.zeros(32, "i8")
