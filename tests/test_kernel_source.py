@@ -177,3 +177,35 @@ def test_a_template_is_launched_by_its_cpp_name(compiler: str) -> None:
         assert out.tolist() == [value] * 4
     with pytest.raises(InputError, match=r"it has: ns::fill<float, 3>\(float\*\), ns::fill"):
         tilewright.emulate(text, "fill", (1,), (4,), [out])
+
+
+@pytest.mark.parametrize(
+    ("raw", "why"),
+    [
+        (b"\x7fELF\x02\x01\x01\x41", r"is an ELF file.*cuobjdump -ptx"),
+        (b"\x50\xed\x55\xba\x01\0\x10\0", "is a fat binary"),
+        (b"BC\xc0\xde5\x14", "is LLVM bitcode"),
+        (b"\x1f\x8b\x08\0\xff", "is not a text file"),
+        (b".version 8.0\n// caf\xe9\n", "is not a text file"),
+        (b"", "is empty"),
+        (b" \n\t", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+    ],
+)
+def test_files_that_hold_no_source(tmp_path: Path, raw: bytes, why: str) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_bytes(raw)
+    with pytest.raises(InputError, match=why):
+        read_source(path)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_encodings_and_line_ends(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_bytes(".version 8.0\r\n// é\r.target sm_80\n".encode(encoding))
+    assert read_source(path) == (".version 8.0\n// é\n.target sm_80\n", "k.ptx")
+
+
+def test_ptx_without_its_first_lines_is_not_given_to_a_compiler() -> None:
+    with pytest.raises(InputError, match=r"looks like PTX, which begins with \.version"):
+        tilewright.emulate(".visible .entry k() { ret; }", "k", (1,), (1,), [])

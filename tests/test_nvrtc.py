@@ -41,6 +41,11 @@ def _kernel(body: str) -> str:
         ("#include <mine.h>\n", r"^bad/k\.cu\(1\): .*mine\.h.*give the folder of mine\.h"),
         ('#error "error : not this"\n', r'^bad/k\.cu\(1\): catas.*"error : not this"$'),
         (_kernel('asm("foo.bar;");'), r"^bad/k\.cu: ptxas .*line \d+; error: "),
+        (
+            "struct N { N* p; }; extern __device__ N n; __device__ N n = {&n};"
+            + _kernel("*x = n.p == &n;"),
+            r"^bad/k\.cu: error: Circular dependency",
+        ),
         (_kernel("__shared__ int s[65536]; s[*x] = 1; __syncthreads(); *x = s[1];"), "too much sh"),
     ],
 )

@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from tilewright.emulator.ir import Kernel, Module
 
 _LARGEST = 256 * 1024 * 1024  # bytes of a source; generated PTX can be long
+_BINARY = {
+    b"\x7fELF": "an ELF file (a cubin, an object or a program)",
+    b"\x50\xed\x55\xba": "a fat binary",
+    b"MZ": "a Windows program",
+    b"BC\xc0\xde": "LLVM bitcode",
+}
+_PTX_KERNEL = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)*\.entry\b", re.M)
 _SHOWN = 12  # candidates in a message
 
 
@@ -42,13 +49,30 @@ def read_source(source: str | Path) -> tuple[str, str]:
             raise InputError(f"source {str(source)!r} is a device; give text or a file.")
         if info.st_size > _LARGEST:
             raise InputError(f"source {str(source)!r} has {info.st_size} bytes, which is too much.")
-        return path.read_text(encoding="utf-8-sig"), path.name
+        return _decoded(path.read_bytes(), path), path.name
     except OSError as error:
         raise InputError(f"source {str(source)!r}: {error.strerror or error}.") from None
     except InputError:
         raise
     except ValueError as error:  # not UTF-8, or a name that no file can have
         raise InputError(f"source {str(source)!r} is not a text file: {error}.") from None
+
+
+def _decoded(raw: bytes, path: Path) -> str:
+    """UTF-8, or UTF-16 where its mark says so (what `>` writes on Windows).
+
+    Raises: InputError for binary and empty files; ValueError for other bytes.
+    """
+    if kind := next((kind for magic, kind in _BINARY.items() if raw.startswith(magic)), None):
+        raise InputError(
+            f"source {str(path)!r} is {kind}, not text; give the .cu or the .ptx file "
+            "(cuobjdump -ptx prints the PTX in a binary, if there is any)."
+        )
+    encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    text = raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+    if not text.strip():
+        raise InputError(f"source {str(path)!r} is empty; give a file with a kernel.")
+    return text
 
 
 def is_ptx(text: str) -> bool:
@@ -67,6 +91,11 @@ def compiled(
     """CUDA C++ as PTX and cubin. Raises: InputError; ToolchainError without NVRTC; CompileError."""
     from tilewright.build import Source, build  # NVRTC, which PTX input does not need
 
+    if _PTX_KERNEL.search(text):
+        raise InputError(
+            f"{name} looks like PTX, which begins with .version, .target and .address_size lines; "
+            "add them."
+        )
     if defines is not None and not isinstance(defines, Mapping):
         raise InputError(f"defines={defines!r} must be a mapping from macros to values.")
     if isinstance(include_path, str) or not isinstance(include_path, Sequence):

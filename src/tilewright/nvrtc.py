@@ -28,7 +28,7 @@ _OLDEST_OF_12 = 50  # the compute capability that NVRTC 12 begins with; NVRTC 13
 
 _LONGEST_LINE = 500
 _ERROR_LINE = re.compile(
-    r"^(?:.+\(\d+\): (?:\w+ )?error\b|\s*ptxas\b.*\b(?:error|fatal)\s*:|nvrtc: error:).*$",
+    r"^(?:.+\(\d+\): (?:\w+ )?error\b|\s*ptxas\b.*\b(?:error|fatal)\s*:|(?:nvrtc: )?error:).*$",
     re.MULTILINE,
 )
 _NO_FILE = re.compile(r'open source file "([^"]+)"')
@@ -263,7 +263,7 @@ def _first_error(name: str, text: str, log: str, status: Any) -> str:
         said = f"{name}: {compiler()} failed with {status!r} and said nothing; "
         return said + "most likely it does not know the architecture asked for."
     line = "".join(c if c.isprintable() else " " for c in match[0]).strip()
-    if line.startswith(("ptxas", "nvrtc")):  # these know the lines of the PTX at best
+    if line.startswith(("ptxas", "nvrtc", "error")):  # these know the lines of the PTX at best
         line = f"{name}: " + re.sub(r"(error|fatal)\s+:", r"\1:", line, count=1)
     if len(line) > _LONGEST_LINE:
         return line[: _LONGEST_LINE - 1] + "…"

@@ -1,4 +1,4 @@
-"""Numbers, lists and declarations."""
+"""Numbers and lists."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright.emulator.ir import Immediate
-from tilewright.emulator.literals import bits, integer, number, split, variable
-from tilewright.errors import UnsupportedError
+from tilewright.emulator.literals import bits, integer, number, split
 
 
 @pytest.mark.parametrize(
@@ -78,56 +77,3 @@ def test_split_cuts_outside_brackets() -> None:
     for text in ("a,,b", ",a", "a,"):
         with pytest.raises(ValueError, match="comma"):
             split(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "space", "name", "nbytes", "align"),
-    [
-        (".shared .align 16 .b8 s[1024]", "shared", "s", 1024, 16),
-        (".extern .shared .align 128 .b8 dyn[]", "shared", "dyn", 0, 128),
-        (".shared .f32 tile[4][ 33 ]", "shared", "tile", 528, 4),
-        (".shared .v4 .f32 quad[2]", "shared", "quad", 32, 16),
-        (".visible .global .align 4 .u32 counter", "global", "counter", 4, 4),
-        (".local .align 8 .b8 __local_depot0[24]", "local", "__local_depot0", 24, 8),
-        (".param .u64 .ptr .global .align 1 p", "param", "p", 8, 8),
-        (".param .u64 .ptr .align 256 p", "param", "p", 8, 8),
-        (".param .align 8 .b8 args[40]", "param", "args", 40, 8),
-        (".const .b32 %odd$name", "const", "%odd$name", 4, 4),
-        (".shared .b8 x[0x20]", "shared", "x", 32, 1),
-    ],
-)
-def test_variable(text: str, space: str, name: str, nbytes: int, align: int) -> None:
-    found = variable(text)
-    assert (found.space, found.name, found.nbytes, found.align) == (space, name, nbytes, align)
-
-
-@pytest.mark.parametrize(
-    ("text", "data"),
-    [
-        (".const .align 4 .b8 c[4] = {1, 2, 0xFF, -1}", b"\x01\x02\xff\xff"),
-        (".global .u16 h = 515", b"\x03\x02"),
-        (".global .f32 f = 0f3FC00000", b"\0\0\xc0\x3f"),
-        (".global .f32 f[2] = {1.5, 0}", b"\0\0\xc0\x3f\0\0\0\0"),
-        (".global .f64 f = 1.5", b"\0\0\0\0\0\0\xf8\x3f"),
-    ],
-)
-def test_initial_values(text: str, data: bytes) -> None:
-    assert variable(text).data == data
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        ".shared .b8 a[4], b[4]",
-        ".shared .b8",
-        ".global .texref t",
-        ".shared .b8 x[n]",
-        ".global .u64 p = other",
-        ".global .u64 p[2] = {generic(other), 0}",
-        ".global .u8 x[2][2] = {{1, 2}, {3, 4}}",
-        ".global .b128 x = 1",
-    ],
-)
-def test_declarations_that_are_not_understood(text: str) -> None:
-    with pytest.raises(UnsupportedError):
-        variable(text)

@@ -47,3 +47,12 @@ def test_a_variable_keeps_its_value_between_launches(kernel_text: Text) -> None:
     for _ in range(2):
         run(compiled, Shape((1, 1, 1), (1, 1, 1), 0, params), memory)
     assert out == [42]
+
+
+def test_blocks_with_much_local_memory_run_a_few_at_a_time(kernel_text: Text) -> None:
+    """16,384 lanes of 500,000 bytes would take 8 GB."""
+    compiled = program(kernel_text(".local .b8 l[500000]; st.local.u32 [l+4096], 1; ret;", []))
+    told: list[tuple[int, int]] = []
+    shape = Shape((40, 1, 1), (32, 1, 1), 0, b"")
+    run(compiled, shape, GlobalMemory(), lambda *at: told.append(at))
+    assert told == [(16, 40), (32, 40), (40, 40)]

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tilewright.emulator.module_header import note_on_counts
+
 if TYPE_CHECKING:
     from tilewright.emulator.findings import Finding
     from tilewright.emulator.report import Access, Report
@@ -310,8 +312,11 @@ def demand_words(report: Report) -> list[tuple[bool, str]]:
 def _machine_code_words(report: Report) -> list[str]:
     """A note for each difference between PTX and machine code; no finding, but the counts' limit.
 
-    Why they were not compared stands in `report.notes` alone.
+    And one for a target whose counters nobody compared with the rules. Why PTX and machine code
+    were not compared stands in `report.notes` alone.
     """
-    if report.machine_code is None:
-        return []
-    return [f"Note: {printable(str(it))}" for it in report.machine_code.differences or ()]
+    differences = None if report.machine_code is None else report.machine_code.differences
+    notes = [str(it) for it in differences or ()]
+    if (of_target := note_on_counts(report.target)) is not None:
+        notes.append(of_target)
+    return [f"Note: {printable(note)}" for note in notes]

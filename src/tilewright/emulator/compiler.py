@@ -36,7 +36,7 @@ from tilewright.emulator.ir import (
     Symbol,
     Variable,
 )
-from tilewright.emulator.layout import local_layout, shared_layout, used_variables
+from tilewright.emulator.layout import check_sizes, local_layout, shared_layout, used_variables
 from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
 from tilewright.emulator.origins import ORIGIN, SHUFFLED
@@ -45,6 +45,7 @@ from tilewright.emulator.register_types import check_register
 from tilewright.emulator.specials import KNOWN
 from tilewright.emulator.undefined import watched, watched_guard
 from tilewright.emulator.unset import unset_reads, unset_values
+from tilewright.errors import UnsupportedError
 
 _SPACES = ("global", "const", "shared")  # of the variables that a launch knows by name
 Regs = list[Array]  # the register file of a machine: one array a slot, poison before a write
@@ -63,6 +64,7 @@ class Program:
     """A compiled kernel, ready for any number of launches."""
 
     kernel: Kernel
+    target: str  # of the module, "sm_90a"
     blocks: list[BasicBlock]
     slots: int
     types: list[np.dtype[Any]]  # of the registers, which come first among the slots
@@ -71,6 +73,7 @@ class Program:
     shared_offsets: dict[str, int]
     static_shared_bytes: int
     variables: dict[str, Variable]  # in global, constant or shared space
+    code: dict[str, int]  # the addresses of functions that variables begin with
     variable_slots: list[tuple[int, str, int]]
     flags: list[int]  # slots that say whether a register was written, `UNSET` at the start
     unset_reads: dict[int, tuple[str, ...]]  # instruction → the unset registers that it may read
@@ -85,7 +88,7 @@ class Compiler:
     """What builders use to turn operands into fetches and puts on register slots."""
 
     def __init__(self, module: Module, kernel: Kernel) -> None:
-        self.kernel = kernel
+        self.module, self.kernel = module, kernel
         self.at = 0  # the index of the instruction that is being built
         known = {name: kind for name, kind in kernel.registers.items() if kind in TYPES}
         self.types = {name: _storage(kind) for name, kind in known.items()}
@@ -213,7 +216,7 @@ class Compiler:
             where = self.shared[symbol.name] + symbol.offset
             return itemgetter(self._constant(where, dtype))
         if symbol.name not in self.variables:
-            raise ValueError(f"{symbol.name} is not declared")
+            return self._code(symbol, dtype)
         variable = self.variables[symbol.name]
         if variable.space not in ("global", "const"):
             raise ValueError(f"{symbol.name} lies in .{variable.space}, which is not modelled")
@@ -221,6 +224,15 @@ class Compiler:
         if key not in self.variable_slots:
             self.variable_slots[key] = self._new_slot()
         return _reader(self.variable_slots[key], np.dtype("u8"), dtype, negated=False)
+
+    def _code(self, symbol: Symbol, dtype: np.dtype[Any]) -> Fetch:
+        """The address of a function; nothing can be done with it but to compare and keep it."""
+        if symbol.name in self.module.refused:
+            raise self.module.refused[symbol.name]
+        where = self.module.code_address(symbol.name)
+        if where is None:
+            raise ValueError(f"{symbol.name} is not declared")
+        return itemgetter(self._constant(where + symbol.offset, dtype))
 
     def _constant(self, value: int, dtype: np.dtype[Any]) -> int:
         key = (value, dtype.str)
@@ -244,6 +256,8 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
     ops.load()
     kernel = inlined(module, kernel)
     compiler = Compiler(module, kernel)
+    check_sizes(kernel, compiler.variables)
+    variables = {v.name: v for v in compiler.variables.values() if v.space in ("global", "const")}
     blocks = [BasicBlock(first, last) for first, last in cut(kernel)]
     starts = {block.first: number for number, block in enumerate(blocks)}
     for block in blocks:
@@ -253,6 +267,7 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         _fill(compiler, block)
     return Program(
         kernel,
+        module.target,
         blocks,
         compiler.slots,
         list(compiler.types.values()),
@@ -261,6 +276,7 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         compiler.shared,
         compiler.static_shared_bytes,
         {v.name: v for v in compiler.variables.values() if v.space in _SPACES},
+        _code(module, variables),
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
         list(compiler.flags.values()),
         compiler.unset_reads,
@@ -278,6 +294,25 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         ),
         written_params(kernel),
     )
+
+
+def _code(module: Module, variables: dict[str, Variable]) -> dict[str, int]:
+    """The functions whose addresses variables begin with. Raises: UnsupportedError for others."""
+    found: dict[str, int] = {}
+    for variable in variables.values():
+        for link in variable.links:
+            if link.name in module.refused:
+                raise module.refused[link.name]
+            if link.name in variables:
+                continue
+            where = module.code_address(link.name)
+            if where is None:
+                raise UnsupportedError(
+                    f"the variable {variable.name} begins with the address of {link.name}, which "
+                    "is no variable in .global or .const and no function of the module."
+                )
+            found[link.name] = where
+    return found
 
 
 def _find_ends(compiler: Compiler, block: BasicBlock, starts: dict[int, int]) -> None:

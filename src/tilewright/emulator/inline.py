@@ -15,8 +15,10 @@ from tilewright.emulator.ir import (
     Module,
     Operand,
     Pair,
+    Parameter,
     Register,
     Symbol,
+    Variable,
     Vector,
 )
 from tilewright.errors import UnsupportedError
@@ -24,6 +26,9 @@ from tilewright.errors import UnsupportedError
 # What the run time provides: an operation of their own, not a body.
 BUILTINS = ("vprintf", "__assertfail", "malloc", "free")
 _MOST_INSTRUCTIONS = 200_000
+_DEEPEST = 200  # calls within each other
+_NO_BODY = "compile all that it needs into one PTX text (nvcc -ptx without -rdc=true)"
+_LAUNCH = "a kernel that launches kernels is not modelled: emulate the child by itself"
 
 
 def inlined(module: Module, kernel: Kernel) -> Kernel:
@@ -103,39 +108,79 @@ class _Inliner:
             return
         function = self.module.functions.get(name)
         where = f"{call.place.file}:{call.place.line}: {call.text!r} (PTX line {call.line})"
-        if function is None or function.problem is not None:
-            if function is not None and function.problem is not None:
-                raise function.problem
-            raise UnsupportedError(f"{where}: the body of {name} is not in the module.")
+        if function is None:
+            why = _LAUNCH if name.startswith("cudaLaunchDevice") else _NO_BODY
+            raise UnsupportedError(f"{where}: the body of {name} is not in the module; {why}.")
+        if function.problem is not None:
+            raise function.problem
         if name in stack:
-            raise UnsupportedError(f"{where}: {name} calls itself; recursion is not modelled.")
-        formals = [parameter.name for parameter in (*function.returns, *function.params)]
-        actuals = [symbol.name for symbol in (*returns, *passed)]
-        if len(formals) != len(actuals):
-            raise UnsupportedError(f"{where}: {name} takes {len(formals)} values.")
+            raise UnsupportedError(
+                f"{where}: {name} calls itself; recursion is not modelled: write it as a loop, or "
+                "run the kernel on a GPU with --engine gpu."
+            )
+        if len(stack) >= _DEEPEST:
+            raise UnsupportedError(f"{where}: more than {_DEEPEST} calls within each other.")
+        counts = len(function.returns), len(function.params)
+        if counts != (len(returns), len(passed)):
+            raise UnsupportedError(
+                f"{where}: {name} takes {counts[1]} values and gives {counts[0]}, not "
+                f"{len(passed)} and {len(returns)}."
+            )
         self.count += 1
-        names = dict(zip(formals, actuals, strict=True))
+        suffix = f"@{self.count}"
+        names: dict[str, str] = {}
+        before = self._bound(call, function.params, passed, names, suffix, inward=True)
+        behind = self._bound(call, function.returns, returns, names, suffix, inward=False)
         skip = f"{name}@{self.count}@skipped"
         if call.guard is not None:
             opposite = Register(call.guard.name, not call.guard.negated)
             jump = replace(call, opcode="bra", operands=(Symbol(skip),), guard=opposite)
             self.made.instructions.append(jump)
-        self.body(function, names, f"@{self.count}", (*stack, name))
+        self.made.instructions += before
+        self.body(function, names, suffix, (*stack, name))
+        self.made.instructions += behind
         self.made.labels[skip] = len(self.made.instructions)
 
+    def _bound(
+        self,
+        call: Instruction,
+        formals: list[Parameter],
+        actuals: tuple[Operand, ...],
+        names: dict[str, str],
+        suffix: str,
+        inward: bool,
+    ) -> list[Instruction]:
+        """The moves that a call makes; a .param variable goes by its other name instead."""
+        moves = []
+        pair: tuple[Operand, Operand]
+        for formal, actual in zip(formals, actuals, strict=True):
+            own = formal.name + suffix
+            if formal.is_register:
+                pair = (Register(own), actual) if inward else (actual, Register(own))
+                opcode = f"mov.{formal.kind}"
+            elif isinstance(actual, Symbol) and actual.name in self.made.variables:
+                names[formal.name] = actual.name
+                continue
+            else:  # a register or a number, in place of a variable
+                names[formal.name] = own
+                size = formal.nbytes
+                self.made.variables[own] = Variable("param", own, formal.kind, size, size)
+                pair = (Address(Symbol(own)), actual) if inward else (actual, Address(Symbol(own)))
+                opcode = f"{'st' if inward else 'ld'}.param.{formal.kind}"
+            moves.append(replace(call, opcode=opcode, operands=pair, guard=None))
+        return moves
 
-def _parts(call: Instruction) -> tuple[tuple[Symbol, ...], str, tuple[Symbol, ...]]:
-    returns, name, passed = call.operands
+
+def _parts(call: Instruction) -> tuple[tuple[Operand, ...], str, tuple[Operand, ...]]:
+    returns, name, passed = call.operands[:3]
     if not isinstance(name, Symbol) or not isinstance(returns, Vector):
         raise UnsupportedError(
-            f"{call.place.file}:{call.place.line}: {call.text!r}: a call through a pointer is not "
-            "modelled."
+            f"{call.place.file}:{call.place.line}: {call.text!r} (PTX line {call.line}): a call "
+            "through a pointer (virtual functions make some, too) is not modelled: call the "
+            "function by its name, or run the kernel on a GPU with --engine gpu."
         )
     assert isinstance(passed, Vector)  # the parser made them
-    symbols = [
-        tuple(it for it in part.items if isinstance(it, Symbol)) for part in (returns, passed)
-    ]
-    return symbols[0], name.name, symbols[1]
+    return returns.items, name.name, passed.items
 
 
 def _guard(guard: Register | None, known: dict[str, str]) -> Register | None:

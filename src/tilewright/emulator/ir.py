@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import UnsupportedError
 
+CODE_BASE = 0x7E00_0000_0000  # where functions lie, for who takes their addresses
+
 TYPE_BYTES: dict[str, int] = {
     **dict.fromkeys(("b8", "u8", "s8"), 1),
     **dict.fromkeys(("b16", "u16", "s16", "f16", "bf16"), 2),
@@ -82,6 +84,16 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Coordinates:
+    """[t, {x, y}]: a texture, surface or tensor map, and a place in it."""
+
+    items: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self.items))}]"
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """Two destinations written d|p."""
 
@@ -100,7 +112,7 @@ class Sink:
         return "_"
 
 
-Operand = Register | Immediate | Special | Symbol | Vector | Address | Pair | Sink
+Operand = Register | Immediate | Special | Symbol | Vector | Address | Coordinates | Pair | Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +150,25 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
+class Link:
+    """An address in an initial value: `nbytes` at `at` hold that of `name`, plus `offset`.
+
+    `shift` is how many bits of it a mask as 0xff00(name) drops first.
+    """
+
+    at: int
+    nbytes: int
+    name: str
+    offset: int
+    shift: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Variable:
-    """A .shared, .global, .const or .local variable; `data` is its initial content, if any."""
+    """A .shared, .global, .const or .local variable; `data` is its initial content, if any.
+
+    The addresses in that are `links`.
+    """
 
     space: str
     name: str
@@ -147,6 +176,7 @@ class Variable:
     nbytes: int
     align: int
     data: bytes | None = None
+    links: tuple[Link, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +185,7 @@ class Parameter:
     kind: str  # its PTX type
     offset: int
     nbytes: int
+    is_register: bool = False  # of a function; else it lies in .param space
 
 
 @dataclass(slots=True)
@@ -178,3 +209,9 @@ class Module:
     kernels: dict[str, Kernel] = field(default_factory=dict)
     functions: dict[str, Kernel] = field(default_factory=dict)  # .func, for kernels to call
     variables: dict[str, Variable] = field(default_factory=dict)
+    refused: dict[str, UnsupportedError] = field(default_factory=dict)  # variables not modelled
+
+    def code_address(self, name: str) -> int | None:
+        """Where a function or kernel would lie: addresses of code can be told apart, no more."""
+        names = [*self.functions, *self.kernels]
+        return CODE_BASE + 128 * names.index(name) if name in names else None

@@ -1,4 +1,4 @@
-"""Numbers and declarations in PTX. PTX ISA, "Constants", "Variables"."""
+"""Numbers and lists in PTX. PTX ISA, "Constants"."""
 
 from __future__ import annotations
 
@@ -8,22 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.emulator.arrays import TYPES
-from tilewright.emulator.ir import TYPE_BYTES, Immediate, Variable
-from tilewright.errors import UnsupportedError
+from tilewright.emulator.ir import Immediate
 
 _INTEGER = re.compile(r"(-?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)[uU]?$")
 _FLOAT = re.compile(r"(-?)0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))$")
 _DECIMAL = re.compile(r"-?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?$")
-_VARIABLE = re.compile(
-    r"(?:\.v(?P<vector>[248])\s+)?"
-    r"\.(?P<type>b8|u8|s8|b16|u16|s16|f16|b32|u32|s32|f32|b64|u64|s64|f64|b128)\s+"
-    r"(?:\.ptr\s+(?:\.\w+\s+)*?(?:\.align\s+\d+\s+)?)?(?P<name>[%\w$]+)"
-    r"(?P<dims>(?:\s*\[\s*\w*\s*\])*)\s*(?:=\s*(?P<data>.*))?$",
-    re.S,
-)
-_ALIGN = re.compile(r"\.align\s+(\d+)")
-_SPACE = re.compile(r"\.(shared|global|const|local)\b")
 WARP_SIZE = "WARP_SZ"
 
 
@@ -85,44 +74,3 @@ def split(text: str) -> list[str]:
     if not all(parts):
         raise ValueError("a comma has nothing on one side")
     return parts
-
-
-def is_variable(text: str) -> bool:
-    """Whether a statement outside kernels declares a variable (and not a function)."""
-    return bool(_SPACE.search(text)) and ".func" not in text
-
-
-def variable(text: str) -> Variable:
-    """Reads one declaration. Raises: UnsupportedError when it is not understood."""
-    match = _VARIABLE.search(text)
-    extents = [] if match is None else re.findall(r"\[\s*(\w*)\s*\]", match["dims"])
-    sizes = [integer(extent or "0") for extent in extents]
-    if match is None or any(size is None for size in sizes):
-        raise UnsupportedError(f"the declaration {text!r} is not understood.")
-    count = int(match["vector"] or 1)
-    element = TYPE_BYTES[match["type"]]
-    natural = element * count  # a vector is aligned to its whole size
-    for size in sizes:
-        count *= size or 0
-    own = text.split(".ptr")[0]  # a pointer's .global and .align are those of what it names
-    aligns, space = _ALIGN.findall(own), _SPACE.search(own)
-    data = _initial(match["data"], match["type"]) if match["data"] else None
-    nbytes = max(count * element, len(data or b""))
-    align = max([int(a) for a in aligns] or [natural])
-    where = space[1] if space else "param"
-    return Variable(where, match["name"], match["type"], nbytes, align, data)
-
-
-def _initial(text: str, kind: str) -> bytes:
-    """The bytes of `1`, `{1, 2}` or of a word that is not a number: that is not modelled."""
-    text = text.strip()
-    words = split(text[1:-1]) if text[0] == "{" else [text]
-    element, dtype = TYPE_BYTES[kind], TYPES.get(kind)
-    data = b""
-    for word in words:
-        value = number(word)
-        if value is None or dtype is None:
-            raise UnsupportedError(f"the initial value {text!r} is not a list of numbers.")
-        low = bits(value, dtype) & ((1 << 8 * element) - 1)
-        data += low.to_bytes(element, "little")
-    return data

@@ -94,7 +94,8 @@ class Machine:
         for slot, name in program.specials:
             regs[slot] = special(name, self.shape, ids, self.shared.nbytes)
         for slot, name, offset in program.variable_slots:
-            address = self.memory.variable(program.variables[name]) + offset
+            variables = program.variables
+            address = self.memory.variable(variables[name], variables, program.code) + offset
             regs[slot] = np.full((1, 1, 1), address % (1 << 64), np.uint64)
         return regs
 

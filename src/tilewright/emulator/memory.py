@@ -16,6 +16,8 @@ from tilewright.emulator.arrays import BY_WIDTH, POISON, Array, Mask, differ, jo
 from tilewright.emulator.change import Change, changed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tilewright.emulator.findings import Findings
     from tilewright.emulator.hazards import Hazards
     from tilewright.emulator.ir import Variable
@@ -67,13 +69,32 @@ class GlobalMemory:
         self.allocations.append(Allocation(base, array, name or f"array {number}", number, unset))
         return base
 
-    def variable(self, variable: Variable) -> int:
-        """The address of a variable of a module; it keeps its value from launch to launch."""
-        if id(variable) not in self._variables:
-            content = np.zeros(max(variable.nbytes, 1), np.uint8)
-            if variable.data is not None:
-                content[: len(variable.data)] = np.frombuffer(variable.data, np.uint8)
-            self._variables[id(variable)] = variable, self.allocate(content, variable.name)
+    def variable(
+        self, variable: Variable, others: Mapping[str, Variable], code: Mapping[str, int]
+    ) -> int:
+        """The address of a variable of a module; it keeps its value from launch to launch.
+
+        The addresses that it begins with are those of `others`, by name, or of functions, `code`.
+        """
+        todo, new = [variable], []
+        while todo:
+            one = todo.pop()
+            if id(one) in self._variables:
+                continue
+            content = np.zeros(max(one.nbytes, 1), np.uint8)
+            if one.data is not None:
+                content[: len(one.data)] = np.frombuffer(one.data, np.uint8)
+            self._variables[id(one)] = one, self.allocate(content, one.name)
+            new.append((one, content))
+            todo += [others[link.name] for link in one.links if link.name in others]
+        for one, content in new:
+            for link in one.links:
+                linked = others.get(link.name)
+                base = code[link.name] if linked is None else self._variables[id(linked)][1]
+                value = ((base + link.offset) % (1 << 64) >> link.shift).to_bytes(8, "little")
+                content[link.at : link.at + link.nbytes] = np.frombuffer(
+                    value[: link.nbytes].ljust(link.nbytes, b"\0"), np.uint8
+                )
         return self._variables[id(variable)][1]
 
     def access(

@@ -11,33 +11,32 @@ import re
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from tilewright.emulator.declarations import (
+    declared_name,
+    is_variable,
+    parameters,
+    variables,
+)
 from tilewright.emulator.ir import (
     TYPE_BYTES,
-    Address,
+    Immediate,
     Instruction,
     Kernel,
     Module,
     Operand,
-    Pair,
-    Parameter,
     Place,
     Register,
-    Sink,
-    Special,
     Symbol,
     Vector,
 )
-from tilewright.emulator.literals import integer, is_variable, number, split, variable
+from tilewright.emulator.literals import split
+from tilewright.emulator.modifier_order import in_order
+from tilewright.emulator.module_header import check_line
+from tilewright.emulator.operand_text import AXES, OperandReader
 from tilewright.emulator.source_files import local_name
 from tilewright.emulator.statements import Statement, statements, without_comments
 from tilewright.errors import UnsupportedError
 
-_SPECIAL = re.compile(
-    r"%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)\.[xyz]$"
-    r"|%(?:laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock64|globaltimer|lanemask_\w+"
-    r"|cluster_ctarank|cluster_nctarank|dynamic_smem_size|total_smem_size)$"
-)
-_SUM = re.compile(r"([%\w$]+)\s*(?:([+-])\s*(-?\w+))?$")
 _GUARD = re.compile(r"@\s*(!?)\s*([%\w$]+)\s+")
 _OPCODE = re.compile(r"([a-z_][\w.:]*)\s*(.*)$", re.S)
 _NUMBERS = r"\s+(\d+)\s+(\d+)\s+(\d+)"
@@ -48,7 +47,9 @@ _FUNCTION = re.compile(
     r"\.func\s*(?:\.\w+\s+)*(?:\((?P<returns>[^)]*)\))?\s*(?P<name>[%\w$]+)\s*"
     r"(?:\((?P<params>[^)]*)\))?"
 )
-_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)$", re.S)
+_REGISTERS = re.compile(
+    r"\.reg\s*(?:\.v(?P<vector>[24])\s*)?\.(?P<type>\w+)\s+(?P<names>.*)$", re.S
+)
 _RANGE = re.compile(r"(%?[\w$]+)\s*<\s*(\d+)\s*>$")
 _THREADS = re.compile(r"\.(maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 
@@ -94,6 +95,10 @@ class _Reader:
         self.skipping = 0  # depth inside a section or a function body
         self.callers: dict[_Loc, _Loc] = {}  # where an inlined line was inlined
         self.places: tuple[Place, ...] = ()
+        self.operands = OperandReader(Kernel(""), self._resolve)  # of the kernel that is read
+        self.lists: dict[str, list[str]] = {}  # labels that a .branchtargets names
+        self.aliases: dict[str, str] = {}
+        self.externs: set[str] = set()  # variables that are declared, not defined
 
     def read(self, text: str) -> Module:
         statement = Statement("open", "", 1)
@@ -107,6 +112,14 @@ class _Reader:
                 self._problem(statement, str(error).removesuffix("."))
         if self.kernel is not None or self.skipping:
             raise UnsupportedError(f"PTX line {statement.line}: a {{ has no }} at the text's end.")
+        if self.module.kernels and not (self.module.target and self.module.version):
+            missing = ".target" if self.module.version else ".version"
+            raise UnsupportedError(
+                f"the PTX has no {missing} line; begin it with .version 8.0 and .target sm_80."
+            )
+        for name, meant in self.aliases.items():
+            if meant in self.module.functions:
+                self.module.functions[name] = self.module.functions[meant]
         return self.module
 
     def _problem(self, statement: Statement, why: str) -> None:
@@ -127,6 +140,7 @@ class _Reader:
             is_kernel = ".entry" in statement.text
             self.kernel = (self._header if is_kernel else self._function)(statement.text)
             self.scopes, self.places, self.callers = [_Scope(0, 0)], (), {}
+            self.operands, self.lists = OperandReader(self.kernel, self._resolve), {}
         else:
             self.skipping = 1
 
@@ -150,12 +164,12 @@ class _Reader:
 
     def _directive(self, statement: Statement) -> None:
         text = statement.text
-        if text.startswith((".version", ".target")):
-            _, _, value = text.replace(",", " ").partition(" ")
-            word = next(iter(value.split()), "")
-            if text.startswith(".version"):
+        if text.startswith((".version", ".target", ".address_size")):
+            directive, word, *_ = [*text.replace(",", " ").split(), ""]
+            check_line(directive, word)
+            if directive == ".version":
                 self.module.version = word
-            else:
+            elif directive == ".target":
                 self.module.target = word
         elif match := _LOC.match(text):
             here = (int(match[1]), int(match[2]), int(match[3]))
@@ -182,13 +196,17 @@ class _Reader:
             raise ValueError("the entry has no name")
         rest = text[match.end() :].strip()
         params, _, attributes = rest[1:].partition(")") if rest[:1] == "(" else ("", "", rest)
-        kernel = Kernel(match[1], params=_parameters(params))
+        kernel = Kernel(match[1], params=parameters(params))
         for limit in _THREADS.finditer(attributes):
             x, y, z = (int(extent or 1) for extent in limit.group(2, 3, 4))
+            if not x * y * z:
+                raise ValueError(f"the extents of .{limit[1]} must be 1 or more")
             if limit[1] == "reqntid":
                 kernel.required_threads = (x, y, z)
             else:
                 kernel.most_threads = prod((x, y, z))
+        if kernel.name in self.module.kernels:
+            raise ValueError(f"the kernel {kernel.name} is defined twice")
         self.module.kernels[kernel.name] = kernel
         return kernel
 
@@ -197,8 +215,11 @@ class _Reader:
         match = _FUNCTION.search(text)
         if match is None:
             raise ValueError("the function has no name")
-        function = Kernel(match["name"], params=_parameters(match["params"] or ""))
-        function.returns = _parameters(match["returns"] or "")
+        function = Kernel(match["name"], params=parameters(match["params"] or ""))
+        function.returns = parameters(match["returns"] or "")
+        for formal in (*function.params, *function.returns):
+            if formal.is_register:
+                function.registers[formal.name] = formal.kind
         self.module.functions[function.name] = function
         return function
 
@@ -206,34 +227,90 @@ class _Reader:
 
     def _statement(self, statement: Statement) -> None:
         text = statement.text
-        if not text or text.startswith((".pragma", ".alias")):
+        if not text or text.startswith(".pragma"):
             return
-        if self.kernel is None:
+        if text.startswith(".alias"):
+            names = split(text.removeprefix(".alias"))
+            if len(names) != 2:
+                raise ValueError("an alias is a name and what it means")
+            self.aliases[names[0]] = names[1]
+        elif self.kernel is None:
             if is_variable(text):
-                declared = variable(text)
-                self.module.variables[declared.name] = declared
+                self._global(statement)
         elif text.startswith(".reg"):
             self._registers(text)
+        elif text.startswith((".branchtargets", ".callprototype", ".calltargets")):
+            self._list(text)
         elif text.startswith("."):
-            declared = variable(text)
-            name = self._declare(declared.name)
-            self.kernel.variables[name] = replace(declared, name=name)
+            for declared in variables(text):
+                name = self._declare(declared.name)
+                self.kernel.variables[name] = replace(declared, name=name)
+        elif text.startswith("brx.") or (text.startswith("@") and " brx." in text):
+            self._indexed_branch(statement)
         else:
             self.kernel.instructions.append(self._instruction(statement))
+
+    def _global(self, statement: Statement) -> None:
+        """A variable of the module. One that is not understood stops only kernels that use it."""
+        try:
+            extern = statement.text.startswith(".extern")
+            for declared in variables(statement.text):
+                if declared.name not in self.module.variables or declared.name in self.externs:
+                    self.module.variables[declared.name] = declared
+                elif not extern:
+                    raise ValueError(f"{declared.name} is declared twice")
+                (self.externs.add if extern else self.externs.discard)(declared.name)
+        except (UnsupportedError, ValueError) as error:
+            name = declared_name(statement.text)
+            if name is None or isinstance(error, ValueError):
+                raise
+            shown = f"PTX line {statement.line}: {' '.join(statement.text.split())[:200]!r}"
+            self.module.refused[name] = UnsupportedError(f"{shown}: {error!s}")
+
+    def _list(self, text: str) -> None:
+        """What a label before it names: where brx goes, or how a call through a pointer looks."""
+        assert self.kernel is not None  # _statement asked
+        scope = self.scopes[-1]
+        name = next(reversed(scope.labels), None)
+        if name is None or self.kernel.labels[scope.labels[name]] != len(self.kernel.instructions):
+            raise ValueError("no label stands before it")
+        del self.kernel.labels[scope.labels.pop(name)]
+        self.lists[name] = split(text.partition(" ")[2]) if text.startswith(".branch") else []
+
+    def _indexed_branch(self, statement: Statement) -> None:
+        """brx.idx as a chain of comparisons and branches: one pair a target."""
+        assert self.kernel is not None  # _statement asked
+        whole = self._instruction(statement)
+        targets = self.lists.get(str(whole.operands[-1])) if len(whole.operands) == 2 else None
+        if whole.opcode not in ("brx.idx", "brx.idx.uni") or not targets:
+            raise ValueError("brx.idx takes an index and a list made by .branchtargets before it")
+        here = f"brx@{len(self.kernel.instructions)}"
+        self.kernel.registers[here] = "pred"
+        for at, target in enumerate(targets):
+            test = replace(whole, opcode="setp.eq.u32", guard=None)
+            index = (Register(here), whole.operands[0], Immediate(at))
+            self.kernel.instructions.append(replace(test, operands=index))
+            if whole.guard is not None:
+                both = (Register(here), Register(here), whole.guard)
+                self.kernel.instructions.append(replace(test, opcode="and.pred", operands=both))
+            jump = replace(whole, opcode="bra", operands=(Symbol(target),), guard=Register(here))
+            self.kernel.instructions.append(jump)
 
     def _registers(self, text: str) -> None:
         assert self.kernel is not None  # _statement asked
         match = _REGISTERS.match(text)
-        if match is None or match[1] not in TYPE_BYTES:
+        if match is None or match["type"] not in TYPE_BYTES:
             raise ValueError("registers of this type are not modelled")
-        for word in split(match[2]):
+        for word in split(match["names"]):
             names = [word]
             if counted := _RANGE.match(word):
                 if int(counted[2]) > _MOST_REGISTERS:
                     raise ValueError(f"{counted[2]} registers are more than {_MOST_REGISTERS}")
                 names = [f"{counted[1]}{number}" for number in range(int(counted[2]))]
             for name in names:
-                self.kernel.registers[self._declare(name)] = match[1]
+                unique = self._declare(name)
+                parts = [f".{axis}" for axis in AXES[: int(match["vector"] or 0)]] or [""]
+                self.kernel.registers |= {unique + part: match["type"] for part in parts}
 
     def _declare(self, name: str) -> str:
         scope = self.scopes[-1]
@@ -257,14 +334,14 @@ class _Reader:
         match = _OPCODE.match(rest)
         if match is None:
             raise ValueError("this is not an instruction")
-        opcode = match[1]
+        opcode = in_order(match[1])
         operands: tuple[Operand, ...] = ()
         if opcode.startswith("bra"):  # its label may come later: bound when the scope closes
             operands = tuple(Symbol(word) for word in split(match[2]))
         elif opcode.startswith("call"):
             operands = self._call(match[2])
         else:
-            operands = tuple(self._operand(word) for word in split(match[2]))
+            operands = tuple(self.operands.operand(word) for word in split(match[2]))
         places = self.places
         if not places and self.name is not None:
             places = (Place(self.name, statement.line),)
@@ -277,74 +354,10 @@ class _Reader:
         name = words.pop(0) if words else ""
         passed = words.pop(0) if words and words[0].startswith("(") else "()"
         lists = [
-            Vector(tuple(self._operand(word) for word in split(part[1:-1]) if word))
+            Vector(tuple(self.operands.operand(word) for word in split(part[1:-1]) if word))
             for part in (returns, passed)
         ]
-        return lists[0], self._operand(name), lists[1]
-
-    # --- operands -----------------------------------------------------------------------
-
-    def _operand(self, word: str) -> Operand:
-        if word == "_":
-            return Sink()
-        if word[0] == "{" and word[-1] == "}":
-            return Vector(tuple(self._operand(item) for item in split(word[1:-1])))
-        if word[0] == "[" and word[-1] == "]":
-            return self._address(word[1:-1].strip())
-        if word.count("|") == 1:
-            first, second = (half.strip() for half in word.split("|"))
-            if first and second:
-                return Pair(self._operand(first), self._operand(second))
-        if word[0] == "!":
-            return Register(self._resolve(word[1:].strip()), negated=True)
-        if (literal := number(word)) is not None:
-            return literal
-        if _SPECIAL.match(word):
-            return Special(word)
-        return self._named(word)
-
-    def _named(self, word: str) -> Register | Symbol:
-        match = _SUM.match(word)
-        if match is None:
-            raise ValueError(f"the operand {word!r} is not understood")
-        assert self.kernel is not None  # _statement asked
-        name, offset = self._resolve(match[1]), _offset(match)
-        if name in self.kernel.registers:
-            if offset:
-                raise ValueError(f"the operand {word!r} adds to a register")
-            return Register(name)
-        return Symbol(name, offset)
-
-    def _address(self, word: str) -> Address:
-        match = _SUM.match(word)
-        if match is None:
-            raise ValueError(f"the address [{word}] is not understood")
-        if (literal := number(match[1])) is not None:
-            return Address(literal, _offset(match))
-        return Address(self._named(match[1]), _offset(match))
-
-
-def _parameters(declarations: str) -> list[Parameter]:
-    """Parameters one behind the other, each on its own alignment."""
-    found, offset = [], 0
-    for declaration in split(declarations):
-        if not declaration:
-            continue
-        param = variable(declaration)
-        offset = -(-offset // param.align) * param.align
-        found.append(Parameter(param.name, param.kind, offset, param.nbytes))
-        offset += param.nbytes
-    return found
-
-
-def _offset(match: re.Match[str]) -> int:
-    """What follows the name in `name + 8`, `name+-8` or `name - 8`."""
-    if not match[3]:
-        return 0
-    value = integer(match[3])
-    if value is None:
-        raise ValueError(f"{match[3]!r} is not a constant offset")
-    return -value if match[2] == "-" else value
+        return lists[0], self.operands.operand(name), lists[1]
 
 
 def _bind_labels(kernel: Kernel, scope: _Scope) -> None:

@@ -16,6 +16,7 @@ from tilewright.emulator.demands import Demand
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.ir import Instruction
 from tilewright.emulator.machine_code import MachineCode
+from tilewright.emulator.module_header import note_on_counts
 from tilewright.emulator.part import Part
 from tilewright.emulator.trace import Trace
 
@@ -67,6 +68,7 @@ class Report:
     printed        what the kernel's printf wrote, a call a string, in the order of the lanes
     paths          where the files of such names lie on disk, by the names in `sources`
     demands        what was asked of the launch beyond findings, by a check or a limit
+    target         the architecture that the PTX is for, as "sm_90a"
     machine_code   the PTX against the machine code of its artifact; decided when a view of the
                    report, its JSON or its notes are first asked for; None where nothing is known
     """
@@ -86,15 +88,19 @@ class Report:
     printed: list[str] = field(default_factory=list)
     paths: dict[str, str] = field(default_factory=dict, repr=False)
     demands: list[Demand] = field(default_factory=list)
+    target: str = ""
     machine_code: MachineCode | None = field(default=None, repr=False, compare=False)
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the counts, and no finding: how the machine code differs from the PTX.
+        """What to know of the counts, and no finding: how the machine code differs from the PTX,
+        or why the two were not compared; and whether the counts were compared with this target's.
 
-        Or why the two were not compared. Cost: see `MachineCode`.
+        Cost: see `MachineCode`.
         """
-        return [] if self.machine_code is None else list(self.machine_code.notes)
+        of_code = () if self.machine_code is None else self.machine_code.notes
+        of_target = note_on_counts(self.target)
+        return [*of_code, *([] if of_target is None else [of_target])]
 
     @property
     def clean(self) -> bool:
@@ -266,6 +272,7 @@ def make_report(program: Program, trace: Trace) -> Report:
         symbol=program.kernel.name,
         issues={file: dict(sorted(lines.items())) for file, lines in by_line.items()},
         printed=list(trace.printed),
+        target=program.target,
     )
 
 

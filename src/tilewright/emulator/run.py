@@ -23,6 +23,7 @@ from tilewright.emulator.traits import Traits
 from tilewright.emulator.unwritten import find_unwritten
 
 CHUNK_LANES = 16384  # lanes that run together: more costs memory, fewer costs NumPy calls
+LOCAL_BYTES = 1 << 28  # of local memory of the blocks that run together, where one block has less
 _MOST_WAITING = 8  # chunks that poll, beside the one that runs
 
 Progress = Callable[[int, int], None]  # blocks done, blocks in all
@@ -66,7 +67,8 @@ def run(
         traits = Traits.of(program.kernel, program.blocks)
         trace.arrays = ArrayShadows(knowledge, traits, _watched(program, shape, memory))
     blocks = range(shape.blocks) if how.blocks is None else how.blocks
-    size = max(1, CHUNK_LANES // (shape.warps * LANES))
+    lanes = shape.warps * LANES
+    size = max(1, min(CHUNK_LANES, LOCAL_BYTES // max(program.local_bytes, 1)) // lanes)
     schedule = how.schedule()
     waiting: deque[Machine] = deque()
     done = 0

@@ -72,10 +72,22 @@ def test_the_flag_starts_at_zero_and_stays_where_a_lane_is_off(compute: Compute)
     a = np.array([0, 1, 2, 3], "u4")
     assert compute(f"{FLAG} mov.u32 %y, %r7;", "u4", a).tolist() == [0, 0, 0, 0]
     body = f"""add.cc.u32 %r7, -1, %a0; setp.lt.u32 %p1, %a0, 2;
-      @%p1 sub.cc.u32 %r7, 0, 1; @!%p1 add.u32 %r7, %r7, 1; {FLAG} mov.u32 %y, %r7;"""
+      @%p1 sub.cc.u32 %r7, 1, 1; @!%p1 add.u32 %r7, %r7, 1; {FLAG} mov.u32 %y, %r7;"""
     assert compute(body, "u4", a).tolist() == [1, 1, 1, 1]
-    body = body.replace("sub.cc.u32 %r7, 0, 1", "sub.cc.u32 %r7, 1, 1")
+    body = body.replace("sub.cc.u32 %r7, 1, 1", "sub.cc.u32 %r7, 0, 1")
     assert compute(body, "u4", a).tolist() == [0, 0, 1, 1]
+
+
+def test_sums_and_differences_share_the_flag(compute: Compute) -> None:
+    """What an H200 answered, 2026-11-30: a subtraction leaves 1 where it borrowed nothing."""
+    a = np.array([5, 7], "u4")
+    for body, want in {
+        "sub.cc.u32 %r7, %a0, 6; addc.u32 %y, 0, 0;": [0, 1],
+        "add.cc.u32 %r7, %a0, -6; subc.u32 %y, 9, 3;": [5, 6],
+        "sub.cc.u32 %r7, %a0, 6; subc.u32 %y, 0, 0;": [2**32 - 1, 0],
+        "subc.u32 %y, 9, 3;": [5, 5],  # the flag is 0 at the start
+    }.items():
+        assert compute(body, "u4", a).tolist() == want, body
 
 
 @pytest.mark.parametrize(

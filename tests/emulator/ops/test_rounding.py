@@ -176,7 +176,6 @@ def test_bf16_products_by_fma_with_minus_zero(compute: Compute, samples: Samples
     "text",
     [
         "add.rna.f32 %f1, %f2, %f3;",
-        "add.sat.ftz.f32 %f1, %f2, %f3;",
         "add.ftz.f64 %g1, %g2, %g3;",
         "fma.f32 %f1, %f2, %f3, %f4;",
         "fma.rn.relu.f32 %f1, %f2, %f3, %f4;",

@@ -7,6 +7,7 @@ promises no order: a result that depends on it, such as a float sum, may differ 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,12 @@ from tilewright.emulator.ir import TYPE_BYTES, Instruction, Operand, Sink, Vecto
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.numeric import bf16_bits, bf16_value
 from tilewright.emulator.ops.integer import Groups
-from tilewright.emulator.ops.memory import global_access, shared_access
+from tilewright.emulator.ops.memory import (
+    global_access,
+    local_load,
+    local_store,
+    shared_access,
+)
 from tilewright.emulator.ops.registry import Step, op
 from tilewright.model import banks
 
@@ -119,11 +125,30 @@ def _step(
                 machine.exchange(access)
                 old = machine.memory.change(access, values, element, change, machine.full)
             else:
-                raise ValueError("an atomic of local memory")
+                old = _change_local(machine, at, where, lanes, width, values, element, change)
             if put is not None:
                 put(regs, old.view(TYPES[register]), lanes)
 
     return step
+
+
+def _change_local(
+    machine: Machine,
+    at: int,
+    where: Array,
+    mask: Mask,
+    width: int,
+    values: list[Array],
+    element: np.dtype[Any],
+    change: Change,
+) -> Array:
+    """Through a generic address, as an H200 does it; no two lanes meet in local memory."""
+    old = local_load(machine, at, where, mask, width)
+    given = [np.ascontiguousarray(value).view(element) for value in values]
+    new = change(np.ascontiguousarray(old).view(element), given[0], given[-1])
+    stored = np.ascontiguousarray(new.astype(element, copy=False)).view(old.dtype)
+    local_store(machine, at, where, mask, width, stored)
+    return old
 
 
 def _of(

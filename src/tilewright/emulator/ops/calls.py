@@ -16,8 +16,11 @@ from tilewright.emulator.machine import Machine
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 
+_WIDEST = 4096  # characters of a width or precision that a kernel computes
 _MOST_LINES = 1000  # of printf; more are counted, not kept
-_FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?([diouxXcfFeEgGaAsp%])")
+_FORMAT = re.compile(
+    r"%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|z|j|t)?([diouxXcfFeEgGaAsp%])"
+)
 
 
 @op("call", r"\.vprintf", "call")
@@ -90,26 +93,42 @@ def _printed(machine: Machine, text: str, raw: Array) -> str:
     """The line that printf makes; arguments lie at their natural alignment, floats as doubles."""
     at = 0
 
-    def one(match: re.Match[str]) -> str:
+    def argument(size: int) -> bytes:
         nonlocal at
-        kind = match[1]
-        if kind == "%":
-            return "%"
-        wide = kind in "fFeEgGaAsp" or re.search(r"(?:ll|l|z|j|t)", match[0]) is not None
-        size = 8 if wide else 4
         at = -(-at // size) * size
         word = raw[at : at + size].tobytes().ljust(size, b"\0")
         at += size
-        plain = re.sub(r"hh|h|ll|l|z|j|t", "", match[0])
+        return word
+
+    def one(match: re.Match[str]) -> str:
+        kind = match[1]
+        if kind == "%":
+            return "%"
+        form = match[0]
+        while "*" in form:  # a width or a precision among the arguments
+            extent = int.from_bytes(argument(4), "little", signed=True)
+            form = form.replace("*", str(max(-_WIDEST, min(extent, _WIDEST))), 1)
+        wide = kind in "fFeEgGaAsp" or re.search(r"(?:ll|l|z|j|t)", form) is not None
+        word = argument(8 if wide else 4)
+        plain = re.sub(r"\.-\d+", "", re.sub(r"hh|h|ll|l|z|j|t", "", form))
         if kind in "fFeEgG":
             return str(plain % np.frombuffer(word, "<f8")[0])
         if kind in "aA":
-            return float(np.frombuffer(word, "<f8")[0]).hex()
+            return _hex_float(plain, float(np.frombuffer(word, "<f8")[0]))
         number = int.from_bytes(word, "little", signed=kind in "di")
         if kind == "s":
             return plain % machine.memory.text(number)
         if kind == "p":
             return f"{number:#x}"
+        if kind == "o" and "#" in plain and number:  # 010, which Python writes 0o10
+            return plain.replace("#", "").replace("o", "s") % f"0{number:o}"
         return plain % (chr(number & 255) if kind == "c" else number)
 
     return _FORMAT.sub(one, text)
+
+
+def _hex_float(form: str, value: float) -> str:
+    """%a without a precision, as C prints it: no zeros behind the last digit."""
+    text = re.sub(r"\.?0*p", "p", value.hex(), count=1)
+    shown = re.sub(r"\.\d*", "", form)[:-1] + "s"
+    return shown % (text.upper() if form[-1] == "A" else text)

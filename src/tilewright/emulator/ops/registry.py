@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tilewright.emulator.ir import Instruction
@@ -37,23 +36,15 @@ class Op:
 
 OPS: dict[str, list[Op]] = {}
 LISTED = "docs/emulator.md lists what is modelled"
-_HOPPER = (
-    "wgmma",
-    "tcgen05",
-    "cp",
-    "mbarrier",
-    "mapa",
-    "multimem",
-    "barrier",
-    "clusterlaunchcontrol",
-)
-
-_ACCESSES = ("ld", "st", "atom", "red")
-_RANKS = {  # words that people write in any order, and ptxas takes so; patterns have this one
-    "async": 0,
-    **dict.fromkeys(("volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "mmio"), 1),
-    **dict.fromkeys(("cta", "cluster", "gpu", "sys"), 2),
-    **dict.fromkeys(("global", "shared", "shared::cta", "shared::cluster", "local", "const"), 3),
+_GPU = "run it on a GPU with --engine gpu"
+_OLDER = f"{_GPU}, or emulate the kernel's sm_80 build"
+_PLAIN = f"{_GPU}, or read a plain array through a pointer"
+_WAYS_OUT = {  # by mnemonic, for what people meet most; see docs/emulator.md
+    **dict.fromkeys(("wgmma", "tcgen05", "cp", "mbarrier", "mapa", "multimem"), _OLDER),
+    **dict.fromkeys(("barrier", "clusterlaunchcontrol", "fence", "getctarank"), _OLDER),
+    **dict.fromkeys(("tex", "tld4", "txq", "istypep"), _PLAIN),
+    **dict.fromkeys(("suld", "sust", "sured", "suq"), _PLAIN),
+    "call": f"{_GPU}, or allocate memory on the host and pass a pointer",
 }
 
 
@@ -72,7 +63,8 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
 
     Raises: UnsupportedError when no pattern takes the opcode or an operand.
     """
-    mnemonic, modifiers = instruction.mnemonic, _modifiers(instruction)
+    mnemonic = instruction.mnemonic
+    modifiers = instruction.opcode[len(mnemonic) :]
     for candidate in OPS.get(mnemonic, ()):
         if match := candidate.pattern.fullmatch(modifiers):
             try:
@@ -84,23 +76,7 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
                 why = f"its operands are not understood: {mnemonic} takes other ones"
             raise unsupported(instruction, why)
     why = "the emulator does not model this opcode with these modifiers"
-    raise unsupported(instruction, f"{why}; {_way_out(mnemonic)}")
-
-
-def _way_out(mnemonic: str) -> str:
-    older = ", or emulate the kernel's sm_80 build" if mnemonic in _HOPPER else ""
-    return f"run it on a GPU with --engine gpu{older}; {LISTED}"
-
-
-def _modifiers(instruction: Instruction) -> str:
-    """What follows the mnemonic; of an access order and scope first, then the space."""
-    modifiers = instruction.opcode[len(instruction.mnemonic) :]
-    if instruction.mnemonic not in _ACCESSES:
-        return modifiers
-    words = modifiers.split(".")[1:]
-    first = list(takewhile(_RANKS.__contains__, words))
-    ordered = [*sorted(first, key=_RANKS.__getitem__), *words[len(first) :]]
-    return "".join(f".{word}" for word in ordered)
+    raise unsupported(instruction, f"{why}; {_WAYS_OUT.get(mnemonic, _GPU)}; {LISTED}")
 
 
 def unsupported(instruction: Instruction, why: str) -> UnsupportedError:
