@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tilewright.emulator.ir import Instruction
@@ -49,12 +48,19 @@ _HOPPER = (
 )
 
 _ACCESSES = ("ld", "st", "atom", "red")
+_MATRICES = ("ldmatrix", "stmatrix")
 _RANKS = {  # words that people write in any order, and ptxas takes so; patterns have this one
     "async": 0,
     **dict.fromkeys(("volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "mmio"), 1),
     **dict.fromkeys(("cta", "cluster", "gpu", "sys"), 2),
     **dict.fromkeys(("global", "shared", "shared::cta", "shared::cluster", "local", "const"), 3),
 }
+_MATRIX_RANKS = {
+    **{"sync": 0, "aligned": 1, "trans": 4, "shared": 5, "shared::cta": 5},
+    **dict.fromkeys(("m8n8", "m8n16", "m16n16", "m16n8"), 2),
+    **dict.fromkeys(("x1", "x2", "x4"), 3),
+}
+_LAST = 9
 
 
 def op(mnemonic: str, modifiers: str, isa: str) -> Callable[[Builder], Builder]:
@@ -93,13 +99,18 @@ def _way_out(mnemonic: str) -> str:
 
 
 def _modifiers(instruction: Instruction) -> str:
-    """What follows the mnemonic; of an access order and scope first, then the space."""
+    """What follows the mnemonic; of accesses and matrices in the order that patterns expect.
+
+    libcu++ writes `atom.add.relaxed.gpu.s32`, CUTLASS `ldmatrix.sync.aligned.x4.m8n8.shared.b16`.
+    """
     modifiers = instruction.opcode[len(instruction.mnemonic) :]
-    if instruction.mnemonic not in _ACCESSES:
+    if instruction.mnemonic in _ACCESSES:
+        ranks = _RANKS
+    elif instruction.mnemonic in _MATRICES:
+        ranks = _MATRIX_RANKS
+    else:
         return modifiers
-    words = modifiers.split(".")[1:]
-    first = list(takewhile(_RANKS.__contains__, words))
-    ordered = [*sorted(first, key=_RANKS.__getitem__), *words[len(first) :]]
+    ordered = sorted(modifiers.split(".")[1:], key=lambda word: ranks.get(word, _LAST))
     return "".join(f".{word}" for word in ordered)
 
 
