@@ -22,6 +22,7 @@ from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
+from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
@@ -68,6 +69,7 @@ class Machine:
         self.ready: dict[int, Array] = {}  # basic block → lanes that are about to run it
         self.gather = Gather(self)
         self.barriers = Barriers(self)
+        self.mbarriers = Mbarriers(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
@@ -177,7 +179,9 @@ class Machine:
         block, warp, lane = (int(i) for i in np.argwhere(self.ready[number])[0])
         at = min(self.program.blocks[min(number, len(self.program.blocks) - 1)].first,
                  len(self.program.kernel.instructions) - 1)  # fmt: skip
-        self.fault_at("endless-loop", at, why, block, warp, lane)
+        coming: Array = np.logical_or.reduce([self.nobody, *self.ready.values()])
+        if not self.mbarriers.deadlock(coming):
+            self.fault_at("endless-loop", at, why, block, warp, lane)
         self.ready.clear()
         self.gather.waiting.clear()
         self.barriers.clear()

@@ -13,6 +13,7 @@ _COUNTS: dict[str, tuple[int, ...]] = {
         (0, 2): "fence",
         (1,): "activemask nanosleep prefetch prefetchu setmaxnreg",
         (1, 2): "createpolicy",
+        (1, 2, 3, 4): "mbarrier",
         (2,): "abs applypriority bfind brev clz cnot cos cvta discard elect ex2 isspacep ld "
         "ldmatrix lg2 mov movmatrix neg not popc rcp rsqrt sin sqrt st stmatrix tanh testp",
         (2, 3): "red vote",

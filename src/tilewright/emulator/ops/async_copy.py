@@ -109,4 +109,8 @@ def _no_operands(ins: Instruction) -> None:
 
 
 def _waiting(pending: Callable[[], int | None]) -> Step:
-    return lambda machine, mask: machine.copies.wait(machine.shared, pending(), mask)
+    def step(machine: Machine, mask: Mask) -> None:
+        machine.copies.wait(machine.shared, pending(), mask)
+        machine.mbarriers.copies_landed()
+
+    return step

@@ -60,6 +60,9 @@ _MATRIX_RANKS = {
     **dict.fromkeys(("m8n8", "m8n16", "m16n16", "m16n8"), 2),
     **dict.fromkeys(("x1", "x2", "x4"), 3),
 }
+_VERBS = ("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "pending_count")
+_MBARRIER_RANKS = {**_RANKS, **dict.fromkeys(_VERBS, -1), "complete_tx": -1, "parity": 0}
+_MBARRIER_RANKS |= {"expect_tx": 0, "noComplete": 0}
 _LAST = 9
 
 
@@ -108,6 +111,8 @@ def _modifiers(instruction: Instruction) -> str:
         ranks = _RANKS
     elif instruction.mnemonic in _MATRICES:
         ranks = _MATRIX_RANKS
+    elif instruction.mnemonic == "mbarrier":
+        ranks = _MBARRIER_RANKS
     else:
         return modifiers
     ordered = sorted(modifiers.split(".")[1:], key=lambda word: ranks.get(word, _LAST))
