@@ -27,7 +27,15 @@ NEEDS |= {"barrier": [80, 90], "pipeline": [80, 90], "memcpy_async": [80, 90]}
 def record(source: Path, chip: int, target: Path) -> None:
     """Compiles one file, and takes names of this machine's folders out of the text."""
     paths = [f"-I{folder}" for folder in INCLUDE]
-    command: list[str | Path] = [CUDA / "bin/nvcc", *OPTIONS, f"-arch=sm_{chip}", *paths, source.name, "-o", target]
+    command: list[str | Path] = [
+        CUDA / "bin/nvcc",
+        *OPTIONS,
+        f"-arch=sm_{chip}",
+        *paths,
+        source.name,
+        "-o",
+        target,
+    ]
     subprocess.run(command, cwd=HERE, check=True)
     text = "\n".join(line.rstrip() for line in target.read_text().splitlines()) + "\n"
     target.write_text(text, encoding="utf-8")
