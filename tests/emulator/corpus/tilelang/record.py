@@ -7,7 +7,7 @@ writes the .ptx files anew with nvcc 13.5; neither needs a GPU.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: N803
+# ruff: noqa: N803, N812
 
 import re
 import subprocess
