@@ -4,7 +4,7 @@
 """
 
 # mypy: ignore-errors
-# ruff: noqa: E402, N803
+# ruff: noqa: E402
 
 import os
 import re
@@ -38,7 +38,7 @@ class Gemm:
 
     @cute.jit
     def __call__(self, a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
-        bm, bn, bk = self.tile
+        bm, bn, _ = self.tile
         into_a, into_b = self.layout(bm), self.layout(bn)
         copy_in = cute.make_tiled_copy_tv(
             cute.make_copy_atom(
