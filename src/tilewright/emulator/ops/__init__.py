@@ -9,7 +9,7 @@ _FILES = (
     *("floating", "approximate", "extremes", "half"),
     *("convert", "convert_float", "convert_packed", "move"),
     *("memory", "atomics", "async_copy", "mbarrier", "matrix", "wmma"),
-    *("warp", "collective", "hints", "calls"),
+    *("warp", "collective", "hints", "clusters", "calls"),
 )
 
 

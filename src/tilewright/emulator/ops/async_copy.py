@@ -19,7 +19,8 @@ from tilewright.model import banks
 _ISA = "Data Movement: cp.async"
 
 
-@op("cp", r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?:\.L2::(?:64|128|256)B)?", _ISA)
+@op("cp", r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?:\.L2::cache_hint)?"
+    r"(?:\.L2::(?:64|128|256)B)?", _ISA)  # fmt: skip
 def cp_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     into, source, size, *rest = ins.operands
     sizes = (16,) if g["cache"] == "cg" else (4, 8, 16)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.emulator.ir import Instruction
@@ -47,13 +47,19 @@ _HOPPER = (
     "clusterlaunchcontrol",
 )
 
-_ACCESSES = ("ld", "st", "atom", "red")
+_ACCESSES = ("ld", "st")
 _MATRICES = ("ldmatrix", "stmatrix")
 _RANKS = {  # words that people write in any order, and ptxas takes so; patterns have this one
     "async": 0,
     **dict.fromkeys(("volatile", "weak", "relaxed", "acquire", "release", "acq_rel", "mmio"), 1),
     **dict.fromkeys(("cta", "cluster", "gpu", "sys"), 2),
     **dict.fromkeys(("global", "shared", "shared::cta", "shared::cluster", "local", "const"), 3),
+}
+_ATOMICS = ("atom", "red")
+_ATOMIC_RANKS = {
+    **_RANKS,
+    **dict.fromkeys(["add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas"], 4),
+    **{"noftz": 5, "L2::cache_hint": 6, "v2": 7, "v4": 7, "v8": 7},
 }
 _MATRIX_RANKS = {
     **{"sync": 0, "aligned": 1, "trans": 4, "shared": 5, "shared::cta": 5},
@@ -85,6 +91,7 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
     for candidate in OPS.get(mnemonic, ()):
         if match := candidate.pattern.fullmatch(modifiers):
             try:
+                instruction = _without_policy(compiler, instruction)
                 check_count(instruction)
                 return candidate.build(compiler, instruction, match.groupdict())
             except ValueError as error:
@@ -94,6 +101,15 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
             raise unsupported(instruction, why)
     why = "the emulator does not model this opcode with these modifiers"
     raise unsupported(instruction, f"{why}; {_way_out(mnemonic)}")
+
+
+def _without_policy(compiler: Compiler, instruction: Instruction) -> Instruction:
+    """The instruction without the cache policy that it ends with: nothing here depends on it."""
+    if ".L2::cache_hint" not in instruction.opcode:
+        return instruction
+    *operands, policy = instruction.operands
+    compiler.source(policy, "b64")
+    return replace(instruction, operands=tuple(operands))
 
 
 def _way_out(mnemonic: str) -> str:
@@ -107,7 +123,9 @@ def _modifiers(instruction: Instruction) -> str:
     libcu++ writes `atom.add.relaxed.gpu.s32`, CUTLASS `ldmatrix.sync.aligned.x4.m8n8.shared.b16`.
     """
     modifiers = instruction.opcode[len(instruction.mnemonic) :]
-    if instruction.mnemonic in _ACCESSES:
+    if instruction.mnemonic in _ATOMICS:
+        ranks = _ATOMIC_RANKS
+    elif instruction.mnemonic in _ACCESSES:
         ranks = _RANKS
     elif instruction.mnemonic in _MATRICES:
         ranks = _MATRIX_RANKS
