@@ -124,7 +124,7 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("add.u32 %r77777, %r2, 1;", "%r77777 is not declared"),
         ("mov.b32 5, %r2;", "5 is not a destination"),
         ("ret 5;", "ret takes none"),
-        ("add.u32 %r1, %r2, %clusterid.x;", "%clusterid.x is not modelled"),
+        ("add.u32 %r1, %r2, %lanemask_no;", "%lanemask_no is not modelled"),
         ("add.u32 %r1, %r2, L;", "L is not declared"),
         ("mov.u64 %q, 1;", "%q is a .b128 register, not modelled"),
         ("bar.sync 16;", "barrier 16 must be 0 to 15"),

@@ -61,6 +61,17 @@ def test_gemm(
     assert (abs(c - exact) <= 2**-18 * size).all()
 
 
+def test_shapes_that_are_not_constant(order: dict[str, Any]) -> None:
+    """A tensor is a struct of its pointer and its extents: a tuple."""
+    n = 1004
+    a, b = normal("f4", n), normal("f4", n)
+    c = np.full(n, np.nan, "f2")
+    args = [(a, n // 4), (b, n // 4), (c, n // 4), 0.75]
+    run("blend", (4,), 64, args, 0, order)
+    expected = 0.75 * a.astype("f8") + b.astype("f8") ** 2
+    np.testing.assert_allclose(c.astype("f8"), expected, rtol=2**-10, atol=2**-11)
+
+
 def test_softmax(order: dict[str, Any]) -> None:
     x, out = normal("f4", 5, 201), np.full((5, 201), np.nan, "f4")
     run("softmax", (5,), 128, [x, out], 32, order)
