@@ -105,3 +105,11 @@ def test_decoupled_look_back(kind: str, dtype: str, order: dict[str, Any]) -> No
     run("cub_scan.ptx", f"initialise_{kind}", 1, 64, [states, tiles], order)
     run("cub_scan.ptx", f"scan_{kind}", tiles, 64, [out, x, states, tiles, n], order)
     np.testing.assert_array_equal(out, np.cumsum(x))
+
+
+def test_radix_ranks(order: dict[str, Any]) -> None:
+    x = RANDOM.integers(0, 2**32, 512, "u4")
+    by_atomics, by_votes = np.full(512, -1, "i4"), np.full(512, -1, "i4")
+    run("cub_rank.ptx", "rank", 1, 128, [by_atomics, by_votes, x], order)
+    for ranks, digits in ((by_atomics, x & 255), (by_votes, x >> 3 & 31)):
+        np.testing.assert_array_equal(np.argsort(ranks), np.argsort(digits, kind="stable"))

@@ -347,3 +347,29 @@ def test_options_that_are_none(execute: Execute, how: dict[str, Any], said: str)
 def test_clusters_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"cluster=\(2, 1, 1\) is not modelled yet"):
         tilewright.emulate("", "k", (1,), (1,), [], cluster=(2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("passed", "expected"),
+    [("%r1", []), ("%r2", []), ("%r99", ["race"])],
+)
+def test_a_shuffle_of_what_was_loaded_ends_the_loads(
+    execute: Execute, passed: str, expected: list[str]
+) -> None:
+    """Every lane has got its word when the shuffle is done, so that another may overwrite it."""
+    report = shared(
+        execute,
+        f"""st.shared.u32 [%r50], %r99; bar.sync 0; xor.b32 %r53, %r50, 4;
+        ld.shared.u32 %r1, [%r53]; add.u32 %r2, %r1, 1;
+        shfl.sync.bfly.b32 %r3, {passed}, 1, 31, -1; st.shared.u32 [%r50], %r3; ret;""",
+    )
+    assert kinds(report) == expected
+
+
+def test_a_shuffle_makes_no_order_for_what_is_read_behind_it(execute: Execute) -> None:
+    report = shared(
+        execute,
+        """st.shared.u32 [%r50], %r99; ld.shared.u32 %r1, [%r50]; xor.b32 %r53, %r50, 4;
+        shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1; ld.shared.u32 %r1, [%r53]; ret;""",
+    )
+    assert kinds(report) == ["race"]

@@ -119,3 +119,23 @@ def test_latch_and_semaphore(order: dict[str, Any]) -> None:
     x, out = RANDOM.integers(-9, 9, 64, "i4"), np.full(64, -777, "i4")
     run("atomics.ptx", "latch", 1, 64, [out, x], order)
     np.testing.assert_array_equal(out, (x * x)[::-1] + x[5::32].sum())
+
+
+def test_a_function_at_the_end_of_each_phase(order: dict[str, Any]) -> None:
+    out = np.full(64, -1, "i4")
+    run("barrier_more.ptx", "completion", 1, 64, [out], order)
+    np.testing.assert_array_equal(out, 3)
+
+
+def test_a_barrier_of_all_blocks(order: dict[str, Any]) -> None:
+    x, shared, out = normal(192), np.full(192, np.nan, "f4"), np.full(192, np.nan, "f4")
+    meeting = np.zeros(64, "u1")
+    run("barrier_more.ptx", "make", 1, 1, [meeting, 192], order)
+    run("barrier_more.ptx", "blocks", 3, 64, [out, shared, meeting, x], order)
+    np.testing.assert_array_equal(out, np.roll(x, -64))
+
+
+def test_cache_policies(order: dict[str, Any]) -> None:
+    x, out = normal(60), np.full(60, np.nan, "f4")
+    run("barrier_more.ptx", "policies", 1, 64, [out, x, 60], order)
+    np.testing.assert_array_equal(out, 2 * x)

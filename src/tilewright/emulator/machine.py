@@ -303,6 +303,11 @@ class Machine:
         if self.hazards is not None:
             self.hazards.clocks.sync_warps(mask)
 
+    def shuffled(self, mask: Mask) -> None:
+        """Lanes have passed on what they loaded: these loads lie before what the warp does next."""
+        if self.hazards is not None:
+            self.hazards.clocks.shuffle(mask)
+
     def fence(self, mask: Mask) -> None:
         if self.hazards is not None:
             self.hazards.fence(mask)

@@ -72,7 +72,7 @@ class Table:
     def on_read(self, cells: Cells, at: int) -> Conflict | None:
         """Records reads; the first that is not ordered after the cell's last write, if any."""
         found = self._unordered(self.written[cells.index], cells, at, _READ_AFTER_WRITE)
-        record = self._record(cells, at)
+        record = self._record(cells, at, reads=True)
         old = self.read[cells.index]
         mixed = self._mixed(old, record)
         self.read[cells.index] = mixed
@@ -97,9 +97,9 @@ class Table:
 
     # --- records ------------------------------------------------------------------------
 
-    def _record(self, cells: Cells, at: int) -> Array:
+    def _record(self, cells: Cells, at: int, reads: bool = False) -> Array:
         strong = self.traits.strong[at]
-        period, turn = self.clocks.now(cells.block, cells.warp)
+        period, turn = self.clocks.now(cells.block, cells.warp, reads)
         fixed = min(at, _MOST_INSTRUCTIONS) << 12 | (_STRONG if strong else 0)
         turn = np.minimum(turn, _MOST_TURNS)
         record: Array = period << 40 | turn << 28 | cells.warp << 6 | cells.lane | fixed
@@ -152,7 +152,7 @@ class Table:
         record, period = record[suspects], period[suspects]
         block, warp, lane = (part[suspects] for part in (cells.block, cells.warp, cells.lane))
         who, whose = record >> 6 & 63, record & 63
-        _, turn = clocks.now(block, warp)
+        _, turn = clocks.now(block, warp, reads=pair == _WRITE_AFTER_READ)
         earlier_turn = (record >> 28 & _MOST_TURNS) < np.minimum(turn, _MOST_TURNS)
         ordered = clocks.before(block, warp, who, period)
         if pair == _WRITE_AFTER_READ and (many := who == MANY).any():

@@ -120,7 +120,8 @@ def _way_out(mnemonic: str) -> str:
 def _modifiers(instruction: Instruction) -> str:
     """What follows the mnemonic; of accesses and matrices in the order that patterns expect.
 
-    libcu++ writes `atom.add.relaxed.gpu.s32`, CUTLASS `ldmatrix.sync.aligned.x4.m8n8.shared.b16`.
+    libcu++ writes `atom.add.relaxed.gpu.s32`, CUTLASS `ldmatrix.sync.aligned.x4.m8n8.shared.b16`,
+    CUB `vote.ballot.sync.b32`.
     """
     modifiers = instruction.opcode[len(instruction.mnemonic) :]
     if instruction.mnemonic in _ATOMICS:
@@ -131,6 +132,8 @@ def _modifiers(instruction: Instruction) -> str:
         ranks = _MATRIX_RANKS
     elif instruction.mnemonic == "mbarrier":
         ranks = _MBARRIER_RANKS
+    elif instruction.mnemonic == "vote":
+        ranks = {"sync": 0}
     else:
         return modifiers
     ordered = sorted(modifiers.split(".")[1:], key=lambda word: ranks.get(word, _LAST))

@@ -20,7 +20,13 @@ PACKAGES = Path(sysconfig.get_paths()["purelib"])
 CUDA = PACKAGES / "nvidia" / "cu13"
 INCLUDE = [CUDA / "include/cccl", PACKAGES / "cutlass_library/source/include"]
 OPTIONS = ["-ptx", "-std=c++17", "--expt-relaxed-constexpr", "-DNDEBUG"]
-NEEDS = {"cutlass_simt": [75], "cub_block": [75], "cub_warp": [75], "cub_scan": [75]}
+NEEDS = {
+    "cutlass_simt": [75],
+    "barrier_more": [90],
+    "cub_block": [75],
+    "cub_warp": [75],
+    "cub_scan": [75],
+}
 NEEDS |= {"barrier": [80, 90], "pipeline": [80, 90], "memcpy_async": [80, 90]}
 
 
