@@ -125,6 +125,8 @@ def test_an_unknown_modifier_stops_before_anything_runs(execute: Execute) -> Non
         ("mov.b32 5, %r2;", "5 is not a destination"),
         ("ret 5;", "ret takes none"),
         ("add.u32 %r1, %r2, %lanemask_no;", "%lanemask_no is not modelled"),
+        ("mov.u32 %r1, %envreg3;", "%envreg3 is not modelled"),
+        ("mov.u32 %r1, %reserved_smem_offset_1;", "%reserved_smem_offset_1 is not modelled"),
         ("add.u32 %r1, %r2, L;", "L is not declared"),
         ("mov.u64 %q, 1;", "%q is a .b128 register, not modelled"),
         ("bar.sync 16;", "barrier 16 must be 0 to 15"),

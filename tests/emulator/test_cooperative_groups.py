@@ -78,3 +78,29 @@ def test_memcpy_async(chip: str, tiles: int, order: dict[str, Any]) -> None:
 def sums_of_tiles(x: Array) -> Array:
     places = (np.arange(64)[:, None] * 67 + np.arange(4) * 64) % 256
     return x.astype("f8")[:, :, places].sum((1, 3))
+
+
+def test_the_whole_grid_meets(order: dict[str, Any]) -> None:
+    x = RANDOM.standard_normal(64 * 5).astype("f4")
+    shared, out = np.full_like(x, np.nan), np.full_like(x, np.nan)
+    run("groups.ptx", "grid", 5, 64, [out, shared, x], order)
+    np.testing.assert_array_equal(shared, np.roll(2 * x, -64))
+    np.testing.assert_array_equal(out, shared + 1)
+
+
+def test_a_grid_that_releases_nothing_races() -> None:
+    text = (FOLDER / "groups.ptx").read_text(encoding="utf-8")
+    assert text.count("atom.add.release.gpu.u32") == 2
+    mutant = text.replace("atom.add.release.gpu.u32", "atom.add.relaxed.gpu.u32")
+    x = RANDOM.standard_normal(64 * 5).astype("f4")
+    args = [np.full_like(x, np.nan), np.full_like(x, np.nan), x]
+    report = tilewright.emulate(mutant, "grid", (5,), (64,), args)
+    assert "race" in {it.kind for it in report.findings}
+
+
+def test_more_blocks_than_run_together_meet() -> None:
+    """As many lanes run at once as a chunk has; the others' turn comes while these poll."""
+    x = RANDOM.standard_normal(64 * 300).astype("f4")
+    shared, out = np.full_like(x, np.nan), np.full_like(x, np.nan)
+    run("groups.ptx", "grid", 300, 64, [out, shared, x], {})
+    np.testing.assert_array_equal(shared, np.roll(2 * x, -64))

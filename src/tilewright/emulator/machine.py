@@ -27,7 +27,7 @@ from tilewright.emulator.origins import NEVER
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
-from tilewright.emulator.specials import special
+from tilewright.emulator.specials import WORKSPACE, special
 from tilewright.emulator.trace import Shape, Trace
 
 MOST_POLLS = 2048  # of a chunk in a row, before other blocks get their turn
@@ -94,11 +94,17 @@ class Machine:
         for slot, value in program.constants:
             regs[slot] = value
         for slot, name in program.specials:
-            regs[slot] = special(name, self.shape, ids, self.shared.nbytes)
+            regs[slot] = self._special(name, ids)
         for slot, name, offset in program.variable_slots:
             address = self.memory.variable(program.variables[name]) + offset
             regs[slot] = np.full((1, 1, 1), address % (1 << 64), np.uint64)
         return regs
+
+    def _special(self, name: str, ids: Array) -> Array:
+        if name in WORKSPACE:
+            half = self.memory.workspace() >> WORKSPACE[name] & 0xFFFF_FFFF
+            return np.full((1, 1, 1), half, np.uint32)
+        return special(name, self.shape, ids, self.shared.nbytes)
 
     # --- scheduling ---------------------------------------------------------------------
 

@@ -34,7 +34,8 @@ from tilewright.errors import UnsupportedError
 _SPECIAL = re.compile(
     r"%(?:tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)\.[xyz]$"
     r"|%(?:laneid|warpid|nwarpid|smid|nsmid|gridid|clock|clock64|globaltimer|lanemask_\w+"
-    r"|cluster_ctarank|cluster_nctarank|dynamic_smem_size|aggr_smem_size|total_smem_size)$"
+    r"|cluster_ctarank|cluster_nctarank|dynamic_smem_size|aggr_smem_size|total_smem_size"
+    r"|envreg\d+|reserved_smem_offset_\w+|is_explicit_cluster|clock_hi|globaltimer_(?:lo|hi))$"
 )
 _SUM = re.compile(r"([%\w$]+)\s*(?:([+-])\s*(-?\w+))?$")
 _GUARD = re.compile(r"@\s*(!?)\s*([%\w$]+)\s+")

@@ -29,6 +29,8 @@ _OF_LANE: dict[str, Callable[[Array], Array]] = {
 }
 CARRY = "%cc"  # CC.CF, the carry flag: no text can name it, ops/carry.py reads and writes it
 CLOCKS = {"%clock": "u32", "%clock64": "u64", "%globaltimer": "u64"}  # and what reads them
+# The two halves of the address where a grid's blocks meet (cooperative groups' grid_group).
+WORKSPACE = {"%envreg1": 32, "%envreg2": 0}  # and how far down each lies
 _SMS = 132
 _OF_LAUNCH: dict[str, Callable[[Shape, int], int]] = {
     "%nwarpid": lambda shape, shared_bytes: shape.warps,
@@ -49,6 +51,7 @@ _IN_CLUSTER = {"cluster_ctaid": 0, "cluster_nctaid": 1}
 KNOWN = {
     *_OF_LANE,
     *_OF_LAUNCH,
+    *WORKSPACE,
     "%warpid",
     "%smid",
     *(f"%{name}.{axis}" for name in (*_OF_AXIS, *_OF_CLUSTER, *_IN_CLUSTER) for axis in _AXES),
@@ -56,7 +59,7 @@ KNOWN = {
 
 
 def special(name: str, shape: Shape, ids: Array, shared_bytes: int) -> Array:
-    """The value of a register of KNOWN in every lane that it depends on.
+    """The value of a register of KNOWN but WORKSPACE in every lane that it depends on.
 
     `ids` are the linear ids of the blocks, `shared_bytes` all shared memory of one.
     """

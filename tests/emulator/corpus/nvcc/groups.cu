@@ -49,3 +49,15 @@ extern "C" __global__ void coalesced(int* sums, int* counts, int* groups, const 
     groups[i] = alike.meta_group_size();
   }
 }
+
+// All threads of the grid meet, twice; the launch is a cooperative one.
+extern "C" __global__ void grid(float* out, float* shared, const float* x) {
+  auto all = cg::this_grid();
+  int i = all.thread_rank(), n = all.size();
+  shared[i] = 2.0f * x[i];
+  all.sync();
+  float other = shared[(i + 64) % n];
+  all.sync();
+  shared[i] = other;
+  out[i] = other + 1.0f;
+}
