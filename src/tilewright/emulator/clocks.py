@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 
+MOST_TURNS = (1 << 12) - 1  # of a period: a record has no room for more
 MANY = 63  # in a record instead of a warp or a lane: several of them
 
 
@@ -67,13 +68,23 @@ class Clocks:
 
     def sync_warps(self, mask: Mask) -> None:
         """__syncwarp in the warps that have an active lane."""
-        if mask is None:
-            self.turn += 1
-            return
-        warps = mask.any(-1)
-        if self.turn.shape[0] != warps.shape[0]:
+        warps = np.ones((1, 1), bool) if mask is None else mask.any(-1)
+        if self.turn.shape[0] < warps.shape[0]:
             self._expand()
         self.turn += warps
+        spent = warps & (self.turn + self.shuffles >= MOST_TURNS)
+        if spent.any():
+            self._renew(spent)
+
+    def _renew(self, warps: Array) -> None:
+        """Begins a new period in warps that have just been synced and have no turns left."""
+        self._expand()
+        self.even = False
+        on = np.broadcast_to(warps, self.period.shape)
+        self.period += on
+        own = np.arange(self.warps)
+        self.seen[:, own, own] = np.where(on, self.period, self.seen[:, own, own])
+        self.turn[on] = self.shuffles[on] = 0
 
     def shuffle(self, mask: Mask) -> None:
         """A shuffle of what was loaded, in the warps that have an active lane."""
