@@ -138,3 +138,42 @@ def test_parameters_are_packed_with_gaps() -> None:
         pack(kernel, [b"\x01"])
     with pytest.raises(InputError, match="b takes 8 bytes, not 1"):
         pack(kernel, [b"\x01", b"\x02"])
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        ((1, np.int64(2)), "01000000 00000000 02000000 00000000"),
+        ((np.int64(2), 1), "02000000 00000000 01000000 00000000"),
+        ((True, np.uint16(513), 1.5, -1), "01000102 0000c03f ffffffff"),
+        ((np.float16(1), (np.uint8(3), np.float64(2))), "003c0000 00000000 03000000 00000000"
+         "00000000 00000040"),
+        ((b"abc", np.uint32(5)), "61626300 05000000"),
+        ((None, np.void(b"xy")), "00000000 00000000 78790000 00000000"),
+    ],
+)  # fmt: skip
+def test_a_tuple_is_laid_out_as_a_struct(value: Any, want: str) -> None:
+    expected = bytes.fromhex(want)
+    assert raw(value, "b8", len(expected)) == expected
+
+
+def test_arrays_in_a_tuple_are_pointers() -> None:
+    memory, array = GlobalMemory(), np.zeros(4)
+    got = argument_bytes((array, 7), Parameter("x", "b8", 0, 16), memory)
+    assert got[:8] == memory.allocate(array).to_bytes(8, "little")
+    assert got[8:] == b"\x07" + b"\0" * 7
+    assert memory.allocations[0].name == "x[0]"
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ((1, 2, 3), r"x takes 16 bytes, and its tuple makes 12, members aligned to 4"),
+        ((np.zeros(2), 2**40), r"x\[1\] is 1099511627776, which does not fit in 4 bytes"),
+        ((np.zeros((2, 2)).T, 1), r"the array for x\[0\] is not C-contiguous"),
+        ((np.zeros(2), "a"), r"x\[1\] is an integer of 4 bytes, not 'a'"),
+    ],
+)
+def test_tuples_that_do_not_fit(value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        raw(value, "b8", 16)

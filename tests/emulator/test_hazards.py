@@ -362,3 +362,47 @@ def test_options_that_are_none(execute: Execute, how: dict[str, Any], said: str)
 def test_clusters_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"cluster=\(2, 1, 1\) is not modelled yet"):
         tilewright.emulate("", "k", (1,), (1,), [], cluster=(2, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("passed", "expected"),
+    [("%r1", []), ("%r2", []), ("%r99", ["race"])],
+)
+def test_a_shuffle_of_what_was_loaded_ends_the_loads(
+    execute: Execute, passed: str, expected: list[str]
+) -> None:
+    """Every lane has got its word when the shuffle is done, so that another may overwrite it."""
+    report = shared(
+        execute,
+        f"""st.shared.u32 [%r50], %r99; bar.sync 0; xor.b32 %r53, %r50, 4;
+        ld.shared.u32 %r1, [%r53]; add.u32 %r2, %r1, 1;
+        shfl.sync.bfly.b32 %r3, {passed}, 1, 31, -1; st.shared.u32 [%r50], %r3; ret;""",
+    )
+    assert kinds(report) == expected
+
+
+def test_a_shuffle_makes_no_order_for_what_is_read_behind_it(execute: Execute) -> None:
+    report = shared(
+        execute,
+        """st.shared.u32 [%r50], %r99; ld.shared.u32 %r1, [%r50]; xor.b32 %r53, %r50, 4;
+        shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1; ld.shared.u32 %r1, [%r53]; ret;""",
+    )
+    assert kinds(report) == ["race"]
+
+
+@pytest.mark.parametrize(
+    ("sync", "expected"),
+    [("bar.warp.sync -1;", []), ("shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;", []), ("", ["race"])],
+)
+def test_turns_of_a_warp_do_not_run_out(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch, sync: str, expected: list[str]
+) -> None:
+    """A record has room for 4,095 turns of a period; here a new period begins after 7."""
+    monkeypatch.setattr("tilewright.emulator.clocks.MOST_TURNS", 7)
+    report = shared(
+        execute,
+        f"""xor.b32 %r53, %r50, 4; mov.u32 %r1, %r99; mov.u32 %r9, 0;
+        LOOP: st.shared.u32 [%r50], %r1; bar.warp.sync -1; ld.shared.u32 %r1, [%r53]; {sync}
+        add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 40; @%p1 bra LOOP; ret;""",
+    )
+    assert kinds(report) == expected

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.emulator.ir import TYPE_BYTES, Kernel, Parameter
 from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.struct_arguments import struct_bytes
 from tilewright.errors import InputError
 
 _POINTER_BYTES = 8
@@ -38,6 +39,11 @@ def argument_bytes(
                 "array of shape (1,) for a pointer."
             )
         value = value[()]
+    if isinstance(value, tuple):
+        named = Parameter(name, parameter.kind, 0, size)
+        return struct_bytes(
+            value, named, lambda one, part: argument_bytes(one, part, memory, written=written)
+        )
     if value is None or isinstance(value, np.ndarray):
         _check_pointer(value, parameter, name, written)
         address = 0 if value is None else memory.allocate(value, parameter.name)
@@ -49,7 +55,7 @@ def argument_bytes(
         return bytes(raw)
     if size != TYPE_BYTES[parameter.kind]:
         raise InputError(
-            f"{name} is a struct of {size} bytes; give bytes or a NumPy void, "
+            f"{name} is a struct of {size} bytes; give bytes, a NumPy void or a tuple, "
             f"not a {type(value).__name__}."
         )
     make = _float_bytes if parameter.kind[0] == "f" else _int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ class _Copy:
     values: Array
     group: Array  # the number of its group in each lane, counted from 0
     pending: Mask  # lanes whose part has not landed; None = all
+    number: int  # of all copies, in the order of their issue
 
 
 class AsyncGroups:
@@ -25,6 +27,7 @@ class AsyncGroups:
     def __init__(self) -> None:
         self._copies: list[_Copy] = []
         self._open = np.zeros((1, 1, 1), np.int64)  # the group that new copies join
+        self.issued = 0
 
     @property
     def pending(self) -> bool:
@@ -32,7 +35,8 @@ class AsyncGroups:
 
     def issue(self, shared: SharedMemory, into: Access, values: Array) -> None:
         """Starts a copy whose source has been read."""
-        self._copies.append(_Copy(into, values, self._open, into.active))
+        self._copies.append(_Copy(into, values, self._open, into.active, self.issued))
+        self.issued += 1
         if shared.hazards is not None:
             shared.hazards.copy_starts(into)
 
@@ -41,13 +45,30 @@ class AsyncGroups:
 
     def wait(self, shared: SharedMemory, pending: int | None, mask: Mask) -> None:
         """Lands all groups but the newest `pending` of each lane; None lands every copy."""
+        self._land(
+            shared,
+            lambda copy: np.True_ if pending is None else copy.group < self._open - pending,
+            np.ones((1, 1, 1), bool) if mask is None else mask,
+        )
+
+    def land(self, shared: SharedMemory, before: int, lanes: Array) -> None:
+        """Lands the copies of these lanes whose number is below `before`."""
+        self._land(shared, lambda copy: np.bool_(copy.number < before), lanes)
+
+    def flying(self, before: int, lanes: Array) -> Array:
+        """Which of these lanes have copies on their way whose number is below `before`."""
+        found: Array = np.zeros(lanes.shape, bool)
+        for copy in self._copies:
+            if copy.number < before:
+                found |= True if copy.pending is None else copy.pending
+        return found & lanes
+
+    def _land(
+        self, shared: SharedMemory, chosen: Callable[[_Copy], Array | np.bool], lanes: Array
+    ) -> None:
         left: list[_Copy] = []
         for copy in self._copies:
-            due: Array = np.ones((1, 1, 1), bool)
-            if pending is not None:
-                due = copy.group < self._open - pending
-            if mask is not None:
-                due = due & mask
+            due: Array = lanes & chosen(copy)
             if copy.pending is not None:
                 due = due & copy.pending
             if due.all():
@@ -65,7 +86,7 @@ class AsyncGroups:
         before = np.ones((1, 1, 1), bool) if copy.pending is None else copy.pending
         rest = before & ~due
         if rest.any():
-            left.append(_Copy(copy.into, copy.values, copy.group, rest))
+            left.append(_Copy(copy.into, copy.values, copy.group, rest, copy.number))
 
 
 def _land(shared: SharedMemory, copy: _Copy, access: Access) -> None:

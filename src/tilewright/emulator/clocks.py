@@ -2,7 +2,8 @@
 
 Each warp counts periods; a barrier ends the period of every warp that passes it. `seen[w, v]`
 says which periods of warp v lie before the present one of warp w: those below it. Between the
-lanes of one warp only __syncwarp makes an order: it ends a turn.
+lanes of one warp only __syncwarp makes an order: it ends a turn. A shuffle of what was loaded ends
+one for reads: they are done, so that a later write of another lane cannot reach them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 
+MOST_TURNS = (1 << 12) - 1  # of a period: a record has no room for more
 MANY = 63  # in a record instead of a warp or a lane: several of them
 
 
@@ -21,6 +23,7 @@ class Clocks:
         self.blocks, self.warps = blocks, warps
         self.period = np.zeros((1, warps), np.int64)
         self.turn = np.zeros((1, warps), np.int64)
+        self.shuffles = np.zeros((1, warps), np.int64)  # of loaded values, in this period
         self.seen = np.zeros((1, warps, warps), np.int64)
         self.told: dict[int, Array] = {}  # barrier → what those know that arrived [B, W]
         self.heard = np.zeros((1, warps, warps), np.int64)  # from flags, but not known yet
@@ -45,7 +48,7 @@ class Clocks:
         """
         if self.even and complete.all() and waiting.all():
             self.period += 1
-            self.turn[:] = 0
+            self.turn[:] = self.shuffles[:] = 0
             self.seen[:] = self.period[:, None, :]
             return
         self._expand()
@@ -59,19 +62,36 @@ class Clocks:
             known = np.maximum(known, told)
             told[complete] = 0
         self.period = np.where(on, latest, self.period)
-        self.turn[on] = 0
+        self.turn[on] = self.shuffles[on] = 0
         joined = np.maximum(self.seen, known[:, None, :])
         self.seen = np.where(on[:, :, None], joined, self.seen)
 
     def sync_warps(self, mask: Mask) -> None:
         """__syncwarp in the warps that have an active lane."""
-        if mask is None:
-            self.turn += 1
-            return
-        warps = mask.any(-1)
-        if self.turn.shape[0] != warps.shape[0]:
+        warps = np.ones((1, 1), bool) if mask is None else mask.any(-1)
+        if self.turn.shape[0] < warps.shape[0]:
             self._expand()
         self.turn += warps
+        spent = warps & (self.turn + self.shuffles >= MOST_TURNS)
+        if spent.any():
+            self._renew(spent)
+
+    def _renew(self, warps: Array) -> None:
+        """Begins a new period in warps that have just been synced and have no turns left."""
+        self._expand()
+        self.even = False
+        on = np.broadcast_to(warps, self.period.shape)
+        self.period += on
+        own = np.arange(self.warps)
+        self.seen[:, own, own] = np.where(on, self.period, self.seen[:, own, own])
+        self.turn[on] = self.shuffles[on] = 0
+
+    def shuffle(self, mask: Mask) -> None:
+        """A shuffle of what was loaded, in the warps that have an active lane."""
+        warps = np.ones((1, 1), bool) if mask is None else mask.any(-1)
+        if self.shuffles.shape[0] < warps.shape[0]:
+            self._expand()
+        self.shuffles += warps
 
     def fence(self, mask: Mask) -> None:
         """A fence ends the period of its warp, so that a flag can say what lies before it.
@@ -135,14 +155,15 @@ class Clocks:
         found: Array = ~later.any(1)
         return found
 
-    def now(self, block: Array, warp: Array) -> tuple[Array, Array]:
-        """Period and turn of each of these warps."""
+    def now(self, block: Array, warp: Array, reads: bool = False) -> tuple[Array, Array]:
+        """Period and turn of each of these warps; of `reads` shuffles end a turn, too."""
         row = block if self.period.shape[0] > 1 else np.zeros_like(block)
         turn_row = block if self.turn.shape[0] > 1 else np.zeros_like(block)
-        return self.period[row, warp], self.turn[turn_row, warp]
+        turn = self.turn[turn_row, warp]
+        return self.period[row, warp], turn + self.shuffles[turn_row, warp] if reads else turn
 
     def _expand(self) -> None:
-        for name in ("period", "turn", "seen", "heard", "fenced"):
+        for name in ("period", "turn", "shuffles", "seen", "heard", "fenced"):
             one = getattr(self, name)
             if one.shape[0] != self.blocks:
                 setattr(self, name, np.repeat(one, self.blocks, 0))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from tilewright.emulator.compiler import Fetch
 
 _MEMBERS = re.compile(r"(?:shfl|vote|match|redux|elect)\.(?:\w+\.)*sync\b|bar\.warp\.sync$")
-_POLL = re.compile(r"^atom\b|^ld\..*\b(?:volatile|relaxed|acquire)\b|^nanosleep|^test_wait")
+_POLL = re.compile(
+    r"^atom\b|^ld\..*\b(?:volatile|relaxed|acquire)\b|^nanosleep|^mbarrier\.t\w+_wait"
+)
 ENDING = ("bra", "bra.uni", "ret", "ret.uni", "exit", "trap")
 
 

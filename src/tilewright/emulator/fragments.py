@@ -26,6 +26,7 @@ BITS = {
     **dict.fromkeys(("f16", "bf16"), 16),
     **dict.fromkeys(("s8", "u8", "e4m3", "e5m2"), 8),
     **dict.fromkeys(("s4", "u4"), 4),
+    "b1": 1,
 }
 
 
@@ -212,6 +213,8 @@ def values(words: Array, kind: str) -> Array:
         if kind == "s4":
             return (nibbles ^ np.uint8(8)).astype(np.float32) - np.float32(8)
         return nibbles.astype(np.float32)
+    if kind == "b1":
+        return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little").astype(np.float32)
     return _FP8[kind].take(words.view(np.uint8))
 
 

@@ -96,6 +96,14 @@ class Hazards:
         if conflict is not None:
             self._race(access, cells, conflict, "writes")
 
+    def mbarrier(self, access: Access, wait: bool) -> None:
+        """An mbarrier's word is looked at or changed, which races with init and plain accesses."""
+        cells = self._cells(access)
+        touch = self._table.on_read if wait else self._table.on_write
+        conflict = touch(cells, access.at)
+        if conflict is not None:
+            self._race(access, cells, conflict, "reads" if wait else "writes")
+
     def _early(self, access: Access, cells: Cells, kind: str) -> Array | None:
         """Which of the cells a copy still fills: a finding."""
         if not (self._flying.any() and (early := self._flying[cells.index]).any()):

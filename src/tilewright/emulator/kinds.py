@@ -68,7 +68,8 @@ KINDS = {
         Kind(
             "invalid-barrier",
             "Barrier that does not exist",
-            "The number of a barrier is not 0 to 15, or its count of threads is no multiple of 32.",
+            "The number of a barrier is not 0 to 15, or its count of threads is no multiple of 32; "
+            "or there is no mbarrier at an address, or more arrive there than it was made for.",
         ),
         Kind(
             "divergent-aligned",

@@ -22,11 +22,12 @@ from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
+from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
-from tilewright.emulator.specials import special
+from tilewright.emulator.specials import WORKSPACE, special
 from tilewright.emulator.trace import Shape, Trace
 
 MOST_POLLS = 2048  # of a chunk in a row, before other blocks get their turn
@@ -68,6 +69,7 @@ class Machine:
         self.ready: dict[int, Array] = {}  # basic block → lanes that are about to run it
         self.gather = Gather(self)
         self.barriers = Barriers(self)
+        self.mbarriers = Mbarriers(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
@@ -92,12 +94,18 @@ class Machine:
         for slot, value in program.constants:
             regs[slot] = value
         for slot, name in program.specials:
-            regs[slot] = special(name, self.shape, ids, self.shared.nbytes)
+            regs[slot] = self._special(name, ids)
         for slot, name, offset in program.variable_slots:
             variables = program.variables
             address = self.memory.variable(variables[name], variables, program.code) + offset
             regs[slot] = np.full((1, 1, 1), address % (1 << 64), np.uint64)
         return regs
+
+    def _special(self, name: str, ids: Array) -> Array:
+        if name in WORKSPACE:
+            half = self.memory.workspace() >> WORKSPACE[name] & 0xFFFF_FFFF
+            return np.full((1, 1, 1), half, np.uint32)
+        return special(name, self.shape, ids, self.shared.nbytes)
 
     # --- scheduling ---------------------------------------------------------------------
 
@@ -178,7 +186,9 @@ class Machine:
         block, warp, lane = (int(i) for i in np.argwhere(self.ready[number])[0])
         at = min(self.program.blocks[min(number, len(self.program.blocks) - 1)].first,
                  len(self.program.kernel.instructions) - 1)  # fmt: skip
-        self.fault_at("endless-loop", at, why, block, warp, lane)
+        coming: Array = np.logical_or.reduce([self.nobody, *self.ready.values()])
+        if not self.mbarriers.deadlock(coming):
+            self.fault_at("endless-loop", at, why, block, warp, lane)
         self.ready.clear()
         self.gather.waiting.clear()
         self.barriers.clear()
@@ -302,6 +312,11 @@ class Machine:
         """__syncwarp orders what the lanes of a warp did."""
         if self.hazards is not None:
             self.hazards.clocks.sync_warps(mask)
+
+    def shuffled(self, mask: Mask) -> None:
+        """Lanes have passed on what they loaded: these loads lie before what the warp does next."""
+        if self.hazards is not None:
+            self.hazards.clocks.shuffle(mask)
 
     def fence(self, mask: Mask) -> None:
         if self.hazards is not None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.emulator.ir import Variable
 
 GLOBAL_BASE = 0x7F00_0000_0000
+_WORKSPACE_BYTES = 16
 _SPACING = 1 << 36  # between allocations: an overrun never reaches a neighbour
 
 
@@ -54,6 +55,7 @@ class GlobalMemory:
         self.allocations: list[Allocation] = []
         self.hazards: Hazards | None = None  # of the chunk that runs
         self.stores = 0  # so far, by which waiting blocks see that something happens
+        self._workspace: Array | None = None
         self._variables: dict[int, tuple[Variable, int]] = {}  # by identity: names repeat
 
     def allocate(self, array: Array, name: str = "", unset: bool = False) -> int:
@@ -96,6 +98,15 @@ class GlobalMemory:
                     value[: link.nbytes].ljust(link.nbytes, b"\0"), np.uint8
                 )
         return self._variables[id(variable)][1]
+
+    def workspace(self) -> int:
+        """The address of what the blocks of a cooperative launch meet at: zeros, the same for all.
+
+        Its first word is its size; the kernel does the rest.
+        """
+        if self._workspace is None:
+            self._workspace = np.array([_WORKSPACE_BYTES, 0, 0, 0], np.uint32)
+        return self.allocate(self._workspace, "grid workspace")
 
     def access(
         self,

@@ -40,6 +40,19 @@ _SHUFFLE = _ranks(("sync",), ("up", "down", "bfly", "idx"))
 _VOTE = _ranks(("sync",), ("all", "any", "uni", "ballot"))
 _MATCH = _ranks(("all", "any"), ("sync",))
 
+_MATRIX = _ranks(
+    ("sync",),
+    ("aligned",),
+    ("m8n8", "m8n16", "m16n16", "m16n8"),
+    ("x1", "x2", "x4"),
+    ("trans",),
+    _SPACES,
+)
+_MBARRIER = _ranks(
+    *(("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "pending_count"),),
+    *(("complete_tx",), ("expect_tx", "noComplete", "parity"), _ORDERS, _SCOPES, _SPACES),
+)
+
 _WITH_ARITHMETIC = (
     *("add", "addc", "sub", "subc", "mul", "mad", "madc", "fma", "div", "rem", "sqrt", "rcp"),
     *("rsqrt", "sin", "cos", "lg2", "ex2", "tanh", "min", "max", "abs", "neg", "cvt"),
@@ -48,7 +61,8 @@ _OF: dict[str, dict[str, int]] = {
     **dict.fromkeys(("ld", "st", "atom", "red", "fence"), _ACCESS),
     **dict.fromkeys(_WITH_ARITHMETIC, _ARITHMETIC),
     **dict.fromkeys(("setp", "set"), _COMPARISON),
-    **{"shfl": _SHUFFLE, "vote": _VOTE, "match": _MATCH},
+    **dict.fromkeys(("ldmatrix", "stmatrix"), _MATRIX),
+    **{"mbarrier": _MBARRIER, "shfl": _SHUFFLE, "vote": _VOTE, "match": _MATCH},
 }
 _LAST = 99  # types keep their order, behind all else
 

@@ -12,12 +12,17 @@ _COUNTS: dict[str, tuple[int, ...]] = {
         (0, 1, 2, 3, 4, 5): "cp",  # commit_group, wait_group N, and the copies themselves
         (0, 2): "fence",
         (1,): "activemask nanosleep prefetch prefetchu setmaxnreg",
-        (1, 2): "createpolicy",
-        (2,): "abs applypriority bfind brev clz cnot cos cvta discard elect ex2 isspacep ld "
-        "ldmatrix lg2 mov movmatrix neg not popc rcp rsqrt sin sqrt st stmatrix tanh testp",
+        (1, 2, 4): "createpolicy",
+        (1, 2, 3, 4): "mbarrier",
+        (
+            2,
+        ): "abs applypriority bfind brev clz cnot cos cvta discard elect ex2 getctarank isspacep "
+        "ld ldmatrix lg2 mov movmatrix neg not popc rcp rsqrt sin sqrt st stmatrix tanh testp",
         (2, 3): "red vote",
         (2, 3, 4): "cvt wmma",
-        (3,): "add addc and bmsk call copysign div match mul mul24 or redux rem shl shr sub subc "
+        (
+            3,
+        ): "add addc and bmsk call copysign div mapa match mul mul24 or redux rem shl shr sub subc "
         "szext xor",
         (3, 4): "atom max min set setp",
         (4,): "bfe dp2a dp4a fma fns mad mad24 madc mma prmt sad selp shf slct vabsdiff4",

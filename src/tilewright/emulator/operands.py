@@ -10,11 +10,14 @@ from tilewright.emulator.ir import Address, Instruction, Operand, Pair, Register
 _NO_DESTINATION = ("st", "red", "bra", "cp", "stmatrix", "ret", "exit", "call",
                    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence",
                    "nanosleep", "setmaxnreg", "griddepcontrol", "trap", "brkpt")  # fmt: skip
+_MBARRIER = tuple(f"mbarrier.{verb}" for verb in ("init", "inval", "expect_tx", "complete_tx"))
 
 
 def has_destination(instruction: Instruction) -> bool:
     if instruction.mnemonic in ("bar", "barrier"):
         return ".red." in instruction.opcode and bool(instruction.operands)
+    if instruction.opcode.startswith(_MBARRIER):
+        return False
     store = ".store" in instruction.opcode
     return bool(instruction.operands) and instruction.mnemonic not in _NO_DESTINATION and not store
 

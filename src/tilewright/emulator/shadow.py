@@ -15,13 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.arrays import Array
-from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.clocks import MANY, MOST_TURNS, Clocks
 from tilewright.emulator.traits import Traits
 
 NOBODY = -1
 _STRONG = 1 << 27
 _MOST_INSTRUCTIONS = (1 << 15) - 1
-_MOST_TURNS = (1 << 12) - 1
 _READ_AFTER_WRITE, _WRITE_AFTER_READ, _WRITE_AFTER_WRITE = "read", "overwrite", "write"
 
 
@@ -72,7 +71,7 @@ class Table:
     def on_read(self, cells: Cells, at: int) -> Conflict | None:
         """Records reads; the first that is not ordered after the cell's last write, if any."""
         found = self._unordered(self.written[cells.index], cells, at, _READ_AFTER_WRITE)
-        record = self._record(cells, at)
+        record = self._record(cells, at, reads=True)
         old = self.read[cells.index]
         mixed = self._mixed(old, record)
         self.read[cells.index] = mixed
@@ -97,11 +96,11 @@ class Table:
 
     # --- records ------------------------------------------------------------------------
 
-    def _record(self, cells: Cells, at: int) -> Array:
+    def _record(self, cells: Cells, at: int, reads: bool = False) -> Array:
         strong = self.traits.strong[at]
-        period, turn = self.clocks.now(cells.block, cells.warp)
+        period, turn = self.clocks.now(cells.block, cells.warp, reads)
         fixed = min(at, _MOST_INSTRUCTIONS) << 12 | (_STRONG if strong else 0)
-        turn = np.minimum(turn, _MOST_TURNS)
+        turn = np.minimum(turn, MOST_TURNS)
         record: Array = period << 40 | turn << 28 | cells.warp << 6 | cells.lane | fixed
         return record
 
@@ -111,7 +110,7 @@ class Table:
         if not same.any():
             return new
         other_warp = same & ((old ^ new) & (63 << 6) != 0)
-        same_turn = (old >> 28 & _MOST_TURNS) == (new >> 28 & _MOST_TURNS)  # else ordered by a sync
+        same_turn = (old >> 28 & MOST_TURNS) == (new >> 28 & MOST_TURNS)  # else ordered by a sync
         other_lane = same & same_turn & ((old ^ new) & 63 != 0)
         return new | np.where(other_warp, 63 << 6 | 63, np.where(other_lane, 63, 0))
 
@@ -152,8 +151,8 @@ class Table:
         record, period = record[suspects], period[suspects]
         block, warp, lane = (part[suspects] for part in (cells.block, cells.warp, cells.lane))
         who, whose = record >> 6 & 63, record & 63
-        _, turn = clocks.now(block, warp)
-        earlier_turn = (record >> 28 & _MOST_TURNS) < np.minimum(turn, _MOST_TURNS)
+        _, turn = clocks.now(block, warp, reads=pair == _WRITE_AFTER_READ)
+        earlier_turn = (record >> 28 & MOST_TURNS) < np.minimum(turn, MOST_TURNS)
         ordered = clocks.before(block, warp, who, period)
         if pair == _WRITE_AFTER_READ and (many := who == MANY).any():
             readers = self.readers[cells.index[suspects[many]]]

@@ -94,15 +94,19 @@ class SharedMemory:
         """An atomic: what each lane found, [blocks, W, 32]."""
         if self.hazards is not None:
             self.hazards.shared_write(access)
-        shape = (self.blocks, *access.address.shape[1:])
-        index = access.address // access.width + self._starts[access.width]
-        index = np.broadcast_to(index, shape)
-        on = np.broadcast_to(True if access.active is None else access.active, shape)
-        old = np.zeros(shape, BY_WIDTH[access.width])
-        given = [np.broadcast_to(value, shape)[on] for value in values]
+        index, on = self.places(access)
+        old = np.zeros(on.shape, BY_WIDTH[access.width])
+        given = [np.broadcast_to(value, on.shape)[on] for value in values]
         memory = self.by_width[access.width].reshape(-1)
         old[on] = changed(memory, index[on], given, element, change)
         return old
+
+    def places(self, access: Access) -> tuple[Array, Array]:
+        """Where each lane's element lies in the memory of all blocks, and which lanes go on."""
+        shape = (self.blocks, *access.address.shape[1:])
+        index = access.address // access.width + self._starts[access.width]
+        active = True if access.active is None else access.active
+        return np.broadcast_to(index, shape), np.broadcast_to(active, shape)
 
     def _scatter(self, access: Access, values: Array) -> None:
         memory = self.by_width[access.width]

@@ -29,6 +29,8 @@ _OF_LANE: dict[str, Callable[[Array], Array]] = {
 }
 CARRY = "%cc"  # CC.CF, the carry flag: no text can name it, ops/carry.py reads and writes it
 CLOCKS = {"%clock": "u32", "%clock64": "u64", "%globaltimer": "u64"}  # and what reads them
+# The two halves of the address where a grid's blocks meet (cooperative groups' grid_group).
+WORKSPACE = {"%envreg1": 32, "%envreg2": 0}  # and how far down each lies
 _SMS = 132
 _OF_LAUNCH: dict[str, Callable[[Shape, int], int]] = {
     "%nwarpid": lambda shape, shared_bytes: shape.warps,
@@ -36,22 +38,28 @@ _OF_LAUNCH: dict[str, Callable[[Shape, int], int]] = {
     "%total_smem_size": lambda shape, shared_bytes: shared_bytes,
     "%nsmid": lambda shape, shared_bytes: _SMS,
     "%gridid": lambda shape, shared_bytes: 0,
+    "%aggr_smem_size": lambda shape, shared_bytes: shared_bytes,
+    "%cluster_ctarank": lambda shape, shared_bytes: 0,  # a block is a cluster of its own
+    "%cluster_nctarank": lambda shape, shared_bytes: 1,
     CARRY: lambda shape, shared_bytes: 0,
 }
 _AXES = "xyz"
 _OF_AXIS = ("tid", "ntid", "ctaid", "nctaid")
+_OF_CLUSTER = {"clusterid": "ctaid", "nclusterid": "nctaid"}  # the same where it is one block
+_IN_CLUSTER = {"cluster_ctaid": 0, "cluster_nctaid": 1}
 
 KNOWN = {
     *_OF_LANE,
     *_OF_LAUNCH,
+    *WORKSPACE,
     "%warpid",
     "%smid",
-    *(f"%{name}.{axis}" for name in _OF_AXIS for axis in _AXES),
+    *(f"%{name}.{axis}" for name in (*_OF_AXIS, *_OF_CLUSTER, *_IN_CLUSTER) for axis in _AXES),
 }
 
 
 def special(name: str, shape: Shape, ids: Array, shared_bytes: int) -> Array:
-    """The value of a register of KNOWN in every lane that it depends on.
+    """The value of a register of KNOWN but WORKSPACE in every lane that it depends on.
 
     `ids` are the linear ids of the blocks, `shared_bytes` all shared memory of one.
     """
@@ -65,7 +73,9 @@ def special(name: str, shape: Shape, ids: Array, shared_bytes: int) -> Array:
     if name == "%smid":
         return (ids.reshape(-1, 1, 1) % _SMS).astype(np.uint32)
     register, axis = name[1:].split(".")
-    at = _AXES.index(axis)
+    if register in _IN_CLUSTER:
+        return np.full((1, 1, 1), _IN_CLUSTER[register], np.uint32)
+    register, at = _OF_CLUSTER.get(register, register), _AXES.index(axis)
     extents = shape.block if register in ("tid", "ntid") else shape.grid
     if register.startswith("n"):
         return np.full((1, 1, 1), extents[at], np.uint32)

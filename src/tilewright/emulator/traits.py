@@ -39,8 +39,8 @@ class Traits:
         polls[list(_polling(kernel, blocks))] = True
         return cls(
             instructions,
-            ["aligned" in each for each in words],
-            [each[0] in _ATOMICS or not _STRONG.isdisjoint(each) for each in words],
+            [_is_together(each) for each in words],
+            [_is_strong(each) for each in words],
             [each[0] in _ATOMICS for each in words],
             [each[0] in _ATOMICS and "exch" not in each for each in words],
             [each[0] != "fence" and not {"release", "acq_rel"}.isdisjoint(each) for each in words],
@@ -49,6 +49,18 @@ class Traits:
             polls,
             uses(instructions),
         )
+
+
+def _is_together(words: list[str]) -> bool:
+    """Who ends an mbarrier has counted the others out, by atomics that order no lanes here."""
+    return "aligned" in words or words[:2] == ["mbarrier", "inval"]
+
+
+def _is_strong(words: list[str]) -> bool:
+    """An mbarrier's own instructions are atomics, but for those that begin and end it."""
+    if "mbarrier" in words:
+        return words[1] not in ("init", "inval")
+    return words[0] in _ATOMICS or not _STRONG.isdisjoint(words)
 
 
 def _polling(kernel: Kernel, blocks: list[BasicBlock]) -> Iterator[int]:

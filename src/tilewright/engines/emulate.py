@@ -69,7 +69,8 @@ def emulate(
     Types    `source` is CUDA C++ or PTX, as text or as the path of a .cu or .ptx file. An
              argument is a C-contiguous NumPy array (changed in place; it may be read-only where
              the kernel stores nothing; one of NaN alone counts as never written), a number (takes
-             the parameter's size), bytes or a NumPy void for a struct by value, or None for null.
+             the parameter's size), bytes, a NumPy void or a tuple of its members for a struct by
+             value, or None for null. In a tuple whole numbers and floats of Python take 4 bytes.
              `kernel` is a symbol or a unique part of the demangled name; None takes the only
              kernel. `schedule` is "lockstep", or "random" for warps in an order drawn from
              `seed`. `blocks` runs only "first:N", "sample:N" (drawn from `seed`) or blocks of
@@ -161,7 +162,8 @@ def _params(
             replace(parameter, name=label),
             memory,
             what=f"argument {place} ({label})",
-            written=stored is None or parameter.offset in stored,
+            written=stored is None
+            or any(0 <= each - parameter.offset < parameter.nbytes for each in stored),
         )
         for place, (value, parameter, label) in enumerate(
             zip(args, program.kernel.params, labels, strict=True), 1

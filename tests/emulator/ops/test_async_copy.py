@@ -217,11 +217,11 @@ def test_faults_at_both_ends(execute: Execute) -> None:
         "cp.async.ca.shared.global [%r1], [%d0], %r2;",
         "cp.async.ca.shared.global [%r1], [%d0];",
         "cp.async.ca.shared.global [%r1], [%d0], 16, %r1, %d3;",
-        "cp.async.ca.shared.global.L2::cache_hint [%r1], [%d0], 16, %d3;",
+        "cp.async.ca.shared.global.L2::cache_hint [%r1], [%d0], 16;",
         "cp.async.wait_group %r1;",
         "cp.async.wait_group -1;",
         "cp.async.wait_all 0;",
-        "cp.async.mbarrier.arrive.shared.b64 [%r1];",
+        "cp.async.mbarrier.arrive.shared.b32 [%r1];",
     ],
 )
 def test_other_forms_stop(execute: Execute, text: str) -> None:

@@ -53,7 +53,7 @@ def test_votes(execute: Execute, active: int, members: int, limit: int) -> None:
         "ballot": sum(1 << lane for lane in yes),
     }
     for name, result in want.items():
-        forms = [(f"vote.sync.{name}", f", {members}")]
+        forms = [(f"vote.{word}", f", {members}") for word in (f"sync.{name}", f"{name}.sync")]
         if members == ALL:
             forms.append((f"vote.{name}", ""))
         for form, tail in forms:

@@ -41,6 +41,8 @@ HINTS = [
     "createpolicy.fractional.L2::evict_last.b64 %d5, 1.0;",
     "createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %d5, 0f3F000000;",
     "createpolicy.fractional.L2::evict_normal.b64 %d5;",
+    "createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %d5, [%d0], 64, 128;",
+    "createpolicy.cvt.L2.b64 %d5, 0x10F0000000000000;",
     "bar.warp.sync -1;",
 ]  # fmt: skip
 

@@ -320,6 +320,43 @@ def test_ones_times_ones(execute: Execute, kind: str, k: int, c: str) -> None:
     assert (out == 2 * k).all()
 
 
+@pytest.mark.parametrize(("m", "k"), [(8, 128), (16, 128), (16, 256)])
+@pytest.mark.parametrize("how", ["xor", "and"])
+def test_bits(execute: Execute, m: int, k: int, how: str) -> None:
+    """Lane l holds 32 columns of A from 32·(l % 4) on of row l / 4, then 8 rows and 128 below."""
+    rng = np.random.default_rng(m + k)
+    a, b = rng.integers(0, 2, (m, k)), rng.integers(0, 2, (k, 8))
+    c = rng.integers(-9, 9, (32, m // 4), "i4")
+    weights = 1 << np.arange(32, dtype="u8")
+    left, right = [], []
+    for lane in range(32):
+        g, t = lane >> 2, lane & 3
+        for i in range(m * k // 1024):
+            first = 32 * t + 128 * (i // (m // 8))
+            left.append(a[g + 8 * (i % (m // 8)), first : first + 32] @ weights)
+        for i in range(k // 128):
+            first = 32 * t + 128 * i
+            right.append(b[first : first + 32, g] @ weights)
+    counts = [m * k // 1024, k // 128, m // 4]
+    names = [[f"%r{10 * j + i}" for i in range(count)] for j, count in enumerate(counts, 1)]
+    loads = "".join(
+        f"mad.wide.u32 %d5, %r99, {4 * count}, %d{j};"
+        + "".join(f"ld.global.u32 {name}, [%d5+{4 * i}];" for i, name in enumerate(names[j]))
+        for j, count in enumerate(counts)
+    )
+    stores = "".join(f"st.global.u32 [%d5+{4 * i}], {it};" for i, it in enumerate(names[2]))
+    form = f"mma.sync.aligned.m{m}n8k{k}.row.col.s32.b1.b1.s32.{how}.popc"
+    body = f"""{loads} {form} {group(names[2])}, {group(names[0])}, {group(names[1])},
+      {group(names[2])}; {stores} ret;"""
+    before = c.copy()
+    args = np.array(left, "u4"), np.array(right, "u4"), c
+    assert execute(body, *args).findings == []
+    both = a @ b
+    differ = a.sum(1)[:, None] + b.sum(0) - 2 * both
+    expected = gathered(differ if how == "xor" else both, c_cell, m // 4) + before
+    np.testing.assert_array_equal(c, expected)
+
+
 def test_movmatrix(execute: Execute) -> None:
     matrix, out = np.arange(64).reshape(8, 8).astype("u2"), np.zeros((8, 8), "u2")
     body = """add.s64 %d0, %d0, %d99; ld.global.u32 %r1, [%d0];

@@ -8,8 +8,8 @@ _FILES = (
     *("integer", "bits", "carry", "packed", "compare", "select"),
     *("floating", "approximate", "extremes", "half"),
     *("convert", "convert_float", "convert_packed", "move"),
-    *("memory", "atomics", "async_copy", "matrix", "wmma"),
-    *("warp", "collective", "hints", "calls"),
+    *("memory", "atomics", "async_copy", "mbarrier", "matrix", "wmma"),
+    *("warp", "collective", "hints", "clusters", "calls"),
 )
 
 

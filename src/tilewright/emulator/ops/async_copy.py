@@ -19,7 +19,8 @@ from tilewright.model import banks
 _ISA = "Data Movement: cp.async"
 
 
-@op("cp", r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?:\.L2::(?:64|128|256)B)?", _ISA)
+@op("cp", r"\.async\.(?P<cache>ca|cg)\.shared(?:::cta)?\.global(?:\.L2::cache_hint)?"
+    r"(?:\.L2::(?:64|128|256)B)?", _ISA)  # fmt: skip
 def cp_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     into, source, size, *rest = ins.operands
     sizes = (16,) if g["cache"] == "cg" else (4, 8, 16)
@@ -109,4 +110,8 @@ def _no_operands(ins: Instruction) -> None:
 
 
 def _waiting(pending: Callable[[], int | None]) -> Step:
-    return lambda machine, mask: machine.copies.wait(machine.shared, pending(), mask)
+    def step(machine: Machine, mask: Mask) -> None:
+        machine.copies.wait(machine.shared, pending(), mask)
+        machine.mbarriers.copies_landed()
+
+    return step

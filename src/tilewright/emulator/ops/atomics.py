@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import TYPES, Array, Mask
 from tilewright.emulator.change import Change
 from tilewright.emulator.compiler import Compiler, Fetch, Put
@@ -31,7 +32,7 @@ from tilewright.model import banks
 
 _WHERE = (
     r"(?:\.(?:relaxed|acquire|release|acq_rel))?(?:\.(?:cta|cluster|gpu|sys))?"
-    r"(?:\.(?P<space>global|shared(?:::cta)?))?"
+    r"(?:\.(?P<space>global|shared(?:::(?:cta|cluster))?))?"
 )
 _HOW = (
     r"\.(?P<change>add|and|or|xor|min|max|inc|dec|exch|cas)(?:\.noftz)?"
@@ -77,13 +78,17 @@ def _bf16(change: Change) -> Change:
 @op("atom", rf"{_WHERE}{_HOW}", "Parallel Synchronization: atom")
 def atom(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     into, where, *values = ins.operands
+    if g["vector"]:
+        return _vector_step(compiler, g, compiler.address(where), values, into)
     put = None if isinstance(into, Sink) else compiler.dest(into, _register(g["type"]))
     return _step(compiler, ins, g, compiler.address(where), values, put)
 
 
-@op("red", rf"(?:\.async)?{_WHERE}{_HOW}", "Parallel Synchronization: red")
+@op("red", rf"{_WHERE}{_HOW}", "Parallel Synchronization: red")
 def red(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     where, *values = ins.operands
+    if g["vector"]:
+        return _vector_step(compiler, g, compiler.address(where), values, Sink())
     return _step(compiler, ins, g, compiler.address(where), values, None)
 
 
@@ -102,16 +107,13 @@ def _step(
 ) -> Step:
     kind, at = g["type"], compiler.at
     wanted = 2 if g["change"] == "cas" else 1
-    if g["vector"] or len(operands) != wanted or isinstance(operands[0], Vector):
+    if len(operands) != wanted or isinstance(operands[0], Vector):
         raise ValueError(f"{g['change']} takes {wanted} values, and no vector")
     register = _register(kind)
     fetches = [compiler.source(operand, register) for operand in operands]
     width = TYPE_BYTES[kind]
     price = priced(banks.shared_store, width)
-    change = _CHANGES[g["change"]]
-    if kind in ("bf16", "bf16x2") and g["change"] in ("add", "min", "max"):
-        change = _bf16(change)
-    element = _element(kind)
+    change, element = _change(kind, g["change"]), _element(kind)
 
     def step(machine: Machine, mask: Mask) -> None:
         regs = machine.regs
@@ -149,6 +151,56 @@ def _change_local(
     stored = np.ascontiguousarray(new.astype(element, copy=False)).view(old.dtype)
     local_store(machine, at, where, mask, width, stored)
     return old
+
+
+def _change(kind: str, name: str) -> Change:
+    change = _CHANGES[name]
+    is_bf16 = kind in ("bf16", "bf16x2") and name in ("add", "min", "max")
+    return _bf16(change) if is_bf16 else change
+
+
+def _vector_step(
+    compiler: Compiler, g: Groups, address: Fetch, operands: Sequence[Operand], into: Operand
+) -> Step:
+    """Elements beside each other in global memory, each changed by itself (sm_90)."""
+    kind, at, count = g["type"], compiler.at, int(g["vector"][1:])
+    size, register = TYPE_BYTES[kind], _register(kind)
+    if kind not in _VECTORS or g["change"] not in _VECTORS[kind] or count * size > _WIDEST:
+        raise ValueError(f".v{count}.{kind} does not go with {g['change']}")
+    if g["space"] not in (None, "global"):
+        raise ValueError("vectors are of global memory")
+    (source,) = operands
+    outs = () if isinstance(into, Sink) else _elements(into, count)
+    puts = [compiler.dest(item, register) for item in outs]
+    fetches = [compiler.source(item, register) for item in _elements(source, count)]
+    change, element = _change(kind, g["change"]), _element(kind)
+
+    def step(machine: Machine, mask: Mask) -> None:
+        regs, base = machine.regs, address(machine.regs)
+        values = [np.broadcast_to(fetch(regs), machine.full) for fetch in fetches]
+        whole = global_access(machine, at, base, mask, count * size)
+        machine.exchange(whole)
+        for i, value in enumerate(values):
+            access = Access(whole.address + i * size, whole.active, size, at)
+            old = machine.memory.change(access, [value], element, change, machine.full)
+            if puts:
+                puts[i](regs, old.view(TYPES[register]), mask)
+
+    return step
+
+
+_WIDEST = 16  # bytes of a lane's vector
+_HALVES = frozenset(("add", "min", "max"))
+_VECTORS = {
+    "f32": frozenset(("add",)),
+    **dict.fromkeys(("f16", "bf16", "f16x2", "bf16x2"), _HALVES),
+}
+
+
+def _elements(operand: Operand, count: int) -> tuple[Operand, ...]:
+    if not isinstance(operand, Vector) or len(operand.items) != count:
+        raise ValueError(f"{count} registers in braces are wanted")
+    return operand.items
 
 
 def _of(

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.emulator.arrays import Mask
 from tilewright.emulator.compiler import Compiler
-from tilewright.emulator.ir import Immediate, Instruction
+from tilewright.emulator.ir import Immediate, Instruction, Operand
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
@@ -99,5 +99,28 @@ def createpolicy(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         raise ValueError("more than a fraction")
     for operand in fraction:
         compiler.source(operand, "f32")
+    return _policy(compiler, into)
+
+
+@op("createpolicy", rf"\.range(?:\.global)?\.{_POLICY}(?:\.L2::evict_(?:first|unchanged))?\.b64",
+    f"{_MOVEMENT}: createpolicy")  # fmt: skip
+def createpolicy_range(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    into, where, *sizes = ins.operands
+    if len(sizes) != 2:
+        raise ValueError("a range has an address, a size and a total size")
+    compiler.address(where)
+    for operand in sizes:
+        compiler.source(operand, "u32")
+    return _policy(compiler, into)
+
+
+@op("createpolicy", r"\.cvt\.L2\.b64", f"{_MOVEMENT}: createpolicy")
+def createpolicy_convert(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    into, operand = ins.operands
+    compiler.source(operand, "b64")
+    return _policy(compiler, into)
+
+
+def _policy(compiler: Compiler, into: Operand) -> Step:
     put, policy = compiler.dest(into, "b64"), np.zeros((1, 1, 1), np.uint64)
     return lambda machine, mask: put(machine.regs, policy, mask)

@@ -127,6 +127,7 @@ _SHAPES = {  # the bits of a multiplicand's elements that each shape takes
     **{(8, 4): (64,), (8, 16): (8,), (8, 32): (4,)},
     **{(16, 4): (32, 64), (16, 8): (16, 32, 64), (16, 16): (8, 16, 64)},
     **{(16, 32): (4, 8), (16, 64): (4,)},
+    **dict.fromkeys([(8, 128), (16, 128), (16, 256)], (1,)),
 }
 
 
@@ -150,6 +151,7 @@ class Product:
     kinds: tuple[str, str, str, str]  # of d, a, b, c
     layouts: tuple[Layout, Layout, Layout, Layout]
     saturate: bool = False
+    exclusive: bool = False  # of bits: counts where they differ, not where both are set
 
     def step(self, compiler: Compiler, operands: Sequence[Operand]) -> Step:
         parts = [_items(operand) for operand in operands]
@@ -188,8 +190,12 @@ class Product:
         return fragments.registers(total, self.layouts[0], _half_word if d == "f16" else _word)
 
     def _integers(self, a: Array, b: Array, c: Array) -> Array:
-        total: Array = np.matmul(a, b).astype(np.int64) + c  # sums below 2**24: fp32 is exact
-        return total.clip(-(2**31), 2**31 - 1) if self.saturate else total
+        total = np.matmul(a, b)  # below 2**24: fp32 is exact
+        if self.exclusive:
+            total = a.sum(-1)[..., None] + b.sum(-2)[:, None, :] - 2 * total
+        total = total.astype(np.int64) + c
+        wide: Array = total.clip(-(2**31), 2**31 - 1) if self.saturate else total
+        return wide
 
     def _halves(self, a: Array, b: Array, c: Array) -> Array:
         if self.layouts[0].many > 1:
@@ -213,7 +219,7 @@ def _chain(a: Array, b: Array, c: Array, step: Callable[[Array, Array, Array], A
     return c
 
 
-_REGISTER = {64: "f64", **dict.fromkeys((32, 16, 8, 4), "b32")}
+_REGISTER = {64: "f64", **dict.fromkeys((32, 16, 8, 4, 1), "b32")}
 
 
 def _int_word(elements: Array) -> Array:
@@ -233,6 +239,7 @@ def _word(elements: Array) -> Array:
     rf"\.sync\.aligned\.m(?P<m>8|16)n8k(?P<k>\d+)\.row\.col(?:"
     rf"\.(?P<d>f16|f32)\.(?P<a>{_FLOATS})\.(?P<b>{_FLOATS})\.(?P<c>f16|f32)"
     rf"|(?P<sat>\.satfinite)?\.s32\.(?P<ia>{_INTEGERS})\.(?P<ib>{_INTEGERS})\.s32"
+    r"|\.s32\.(?P<bits>b1)\.b1\.s32\.(?P<count>xor|and)\.popc"
     r"|\.(?P<f64>f64)\.f64\.f64\.f64)",
     f"{_ISA}: mma",
 )
@@ -244,12 +251,14 @@ def mma(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         kinds = ("f64", "f64", "f64", "f64")
     elif g["ia"]:
         kinds = ("s32", g["ia"], g["ib"], "s32")
+    elif g["bits"]:
+        kinds = ("s32", "b1", "b1", "s32")
     else:
         kinds = (g["d"], g["a"], g["b"], g["c"])
     _check_kinds(m, k, kinds)
     bits = BITS[kinds[1]]
     forms = mma_c(m, BITS[kinds[0]]), mma_a(m, k, bits), mma_b(k, bits), mma_c(m, BITS[kinds[3]])
-    return Product(kinds, forms, bool(g["sat"])).step(compiler, ins.operands)
+    return Product(kinds, forms, bool(g["sat"]), g["count"] == "xor").step(compiler, ins.operands)
 
 
 def _check_kinds(m: int, k: int, kinds: tuple[str, str, str, str]) -> None:

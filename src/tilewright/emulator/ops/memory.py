@@ -60,7 +60,7 @@ def _is_own(compiler: Compiler, operand: Operand) -> bool:
     return isinstance(base, Symbol) and base.name in compiler.local
 
 
-@op("ld", rf"{_ORDER}\.shared(?:::cta)?{_TYPE}", _LD)
+@op("ld", rf"{_ORDER}\.shared(?:::(?:cta|cluster))?{_TYPE}", _LD)
 def ld_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     load = _load(compiler, ins, g)
     price = priced(banks.shared_load, load.width)
@@ -73,7 +73,7 @@ def ld_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return step
 
 
-@op("st", rf"{_ORDER}\.shared(?:::cta)?{_TYPE}", _ST)
+@op("st", rf"{_ORDER}\.shared(?:::(?:cta|cluster))?{_TYPE}", _ST)
 def st_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     store = _store(compiler, ins, g)
     price = priced(banks.shared_store, store.width)
@@ -87,6 +87,7 @@ def st_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 
 @op("ld", rf"{_ORDER}\.(?:global|const){_CACHE}{_TYPE}", _LD)
+@op("ldu", rf"\.global{_TYPE}", "Data Movement: ldu")
 def ld_global(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     load = _load(compiler, ins, g)
 

@@ -96,7 +96,7 @@ def cvta(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return apply(compiler, ins, function, "u64", "u64")
 
 
-@op("isspacep", r"\.(?P<space>global|const|param|shared(?:::cta)?|local)", "isspacep")
+@op("isspacep", r"\.(?P<space>global|const|param|shared(?:::(?:cta|cluster))?|local)", "isspacep")
 def isspacep(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """Of shared and local memory by their windows; global is what lies in neither."""
     space = g["space"].split(":")[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.emulator.ir import Instruction
@@ -68,6 +68,7 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
     for candidate in OPS.get(mnemonic, ()):
         if match := candidate.pattern.fullmatch(modifiers):
             try:
+                instruction = _without_policy(compiler, instruction)
                 check_count(instruction)
                 return candidate.build(compiler, instruction, match.groupdict())
             except ValueError as error:
@@ -77,6 +78,15 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
             raise unsupported(instruction, why)
     why = "the emulator does not model this opcode with these modifiers"
     raise unsupported(instruction, f"{why}; {_WAYS_OUT.get(mnemonic, _GPU)}; {LISTED}")
+
+
+def _without_policy(compiler: Compiler, instruction: Instruction) -> Instruction:
+    """The instruction without the cache policy that it ends with: nothing here depends on it."""
+    if ".L2::cache_hint" not in instruction.opcode:
+        return instruction
+    *operands, policy = instruction.operands
+    compiler.source(policy, "b64")
+    return replace(instruction, operands=tuple(operands))
 
 
 def unsupported(instruction: Instruction, why: str) -> UnsupportedError:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
+from tilewright.emulator.barrier_forms import is_barrier
 from tilewright.emulator.compiler import Compiler
 from tilewright.emulator.ir import Instruction, Pair
 from tilewright.emulator.machine import Machine
+from tilewright.emulator.operands import destinations, sources
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 
@@ -24,6 +26,7 @@ def shfl(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     put_valid = compiler.dest(second, "pred") if second is not None else None
     read, offset = compiler.source(value, "b32"), compiler.source(lane, "u32")
     control, partner = compiler.source(clamp, "u32"), _PARTNER[g["mode"]]
+    loaded = _is_loaded(compiler)
 
     def step(machine: Machine, mask: Mask) -> None:
         regs = machine.regs
@@ -39,8 +42,30 @@ def shfl(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         put(regs, np.take_along_axis(values, there, 2), mask)
         if put_valid is not None:
             put_valid(regs, valid, mask)
+        if loaded:
+            machine.shuffled(mask)
 
     return step
+
+
+def _is_loaded(compiler: Compiler) -> bool:
+    """Whether what this shuffle passes on, or from where, came of a load since the last barrier.
+
+    Such a load is done when the shuffle is. It is looked for upwards in the text alone.
+    """
+    instructions, at = compiler.kernel.instructions, compiler.at
+    wanted = set(sources(instructions[at]))
+    for before in reversed(instructions[max(0, at - _LOOK_BACK) : at]):
+        if is_barrier(before):
+            return False
+        if not wanted.isdisjoint(destinations(before)):
+            if before.mnemonic == "ld":
+                return True
+            wanted.update(sources(before))
+    return False
+
+
+_LOOK_BACK = 64  # instructions
 
 
 def _up(here: Array, b: Array, low: Array, high: Array, segment: Array) -> tuple[Array, Array]:
