@@ -107,3 +107,30 @@ def test_cutlass_leaves_what_lies_outside_unset() -> None:
     }
     size = abs(a).astype("f8") @ abs(b).astype("f8")
     assert (abs(d.astype("f8") - a.astype("f8") @ b.astype("f8")) <= 2**-10 * size).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("name", "columns", "out", "bound"),
+    [("cutlass_volta", False, "f4", 2**-18), ("cutlass_turing", True, "f2", 2**-8)],
+)
+def test_cutlass_on_older_tensor_cores(
+    name: str, columns: bool, out: str, bound: float, order: dict[str, Any]
+) -> None:
+    m, n, k = 64, 128, 96
+    a, b, d = normal("f2", m, k), normal("f2", k, n), np.full((m, n), np.nan, out)
+    given = np.ascontiguousarray(a.T) if columns else a
+    args = [d, given, b, m, n, k]
+    run(FOLDER / f"{name}.ptx", (1, 2), 128, args, shared_bytes=32768, **order)
+    exact, size = a.astype("f8") @ b.astype("f8"), abs(a).astype("f8") @ abs(b).astype("f8")
+    assert (abs(d.astype("f8") - exact) <= bound * size).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_cutlass_int8(order: dict[str, Any]) -> None:
+    m, n, k = 64, 128, 192
+    a, b = (RANDOM.integers(-128, 128, (rows, k), "i1") for rows in (m, n))
+    d = np.full((m, n), -1, "i4")
+    args = [d, a, b, m, n, k]
+    run(FOLDER / "cutlass_int8.ptx", (1, 2), 128, args, shared_bytes=32768, **order)
+    np.testing.assert_array_equal(d, a.astype("i4") @ b.astype("i4").T)

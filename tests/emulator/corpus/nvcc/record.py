@@ -22,6 +22,9 @@ INCLUDE = [CUDA / "include/cccl", PACKAGES / "cutlass_library/source/include"]
 OPTIONS = ["-ptx", "-std=c++17", "--expt-relaxed-constexpr", "-DNDEBUG"]
 NEEDS = {
     "cutlass_simt": [75],
+    "cutlass_volta": [75],
+    "cutlass_turing": [75],
+    "cutlass_int8": [75],
     "barrier_more": [90],
     "cub_block": [75],
     "cub_warp": [75],
