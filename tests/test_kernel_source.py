@@ -187,9 +187,7 @@ def test_a_template_is_launched_by_its_cpp_name(compiler: str) -> None:
         (b"BC\xc0\xde5\x14", "is LLVM bitcode"),
         (b"\x1f\x8b\x08\0\xff", "is not a text file"),
         (b".version 8.0\n// caf\xe9\n", "is not a text file"),
-        (b"", "is empty"),
-        (b" \n\t", "is empty"),
-        (b"\xef\xbb\xbf", "is empty"),
+        (b"\xff\xfe", "is not a text file"),
     ],
 )
 def test_files_that_hold_no_source(tmp_path: Path, raw: bytes, why: str) -> None:
@@ -209,3 +207,11 @@ def test_encodings_and_line_ends(tmp_path: Path, encoding: str) -> None:
 def test_ptx_without_its_first_lines_is_not_given_to_a_compiler() -> None:
     with pytest.raises(InputError, match=r"looks like PTX, which begins with \.version"):
         tilewright.emulate(".visible .entry k() { ret; }", "k", (1,), (1,), [])
+
+
+@pytest.mark.parametrize("raw", [b"", b" \n\t", b"\xef\xbb\xbf"])
+def test_empty_files_hold_no_kernel(tmp_path: Path, raw: bytes, compiler: str) -> None:
+    path = tmp_path / "k.ptx"
+    path.write_bytes(raw)
+    with pytest.raises(InputError, match="kernel"):
+        tilewright.emulate(path, None, (1,), (1,), [])

@@ -61,18 +61,16 @@ def read_source(source: str | Path) -> tuple[str, str]:
 def _decoded(raw: bytes, path: Path) -> str:
     """UTF-8, or UTF-16 where its mark says so (what `>` writes on Windows).
 
-    Raises: InputError for binary and empty files; ValueError for other bytes.
+    Raises: InputError for binary files; ValueError for other bytes.
     """
     if kind := next((kind for magic, kind in _BINARY.items() if raw.startswith(magic)), None):
         raise InputError(
             f"source {str(path)!r} is {kind}, not text; give the .cu or the .ptx file "
             "(cuobjdump -ptx prints the PTX in a binary, if there is any)."
         )
-    encoding = "utf-16" if raw.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    text = raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
-    if not text.strip():
-        raise InputError(f"source {str(path)!r} is empty; give a file with a kernel.")
-    return text
+    wide = len(raw) > 2 and raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+    text = raw.decode("utf-16" if wide else "utf-8-sig")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def is_ptx(text: str) -> bool:

@@ -33,7 +33,7 @@ def integers(count: int, dtype: str, least: int, most: int) -> Array:
 def test_variables_begin_with_addresses() -> None:
     out = np.zeros(32, "i4")
     run("addresses", out)
-    table = [[1, 2, 3, 4, 5], [6, 7, 8, 0, 0], [0.5, 0, 0, 0, 0]]
+    table: list[list[float]] = [[1, 2, 3, 4, 5], [6, 7, 8, 0, 0], [0.5, 0, 0, 0, 0]]
     for i in LANES:
         want = 30 + (40 if i & 1 else 10) + (4 if i & 1 else 5) * 1000
         want += (2, 3, 1)[i % 3] * 10_000 + int(table[i % 3][i % 5] * 2) * 100_000
