@@ -232,6 +232,13 @@ def test_sparse_matrix_times_vector() -> None:
     clean("rows.cu", "spmv", (2,), (32,), args, {0: full @ x}, 1e-12, 1e-12)
 
 
+def test_atomics_by_compare_and_swap() -> None:
+    x = normal(333)
+    args = [np.zeros(1), np.full(1, -1e30, "f4"), x, 333]
+    want = {0: x.astype("f8").sum(), 1: x.max()}
+    clean("elementwise.cu", "sum_and_max", (3,), (64,), args, want)
+
+
 # --- Elements ---------------------------------------------------------------------------
 
 

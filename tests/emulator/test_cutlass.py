@@ -102,7 +102,7 @@ def test_cutlass_leaves_what_lies_outside_unset() -> None:
     args = [d, a, b, d, m, n, k, np.float32(1), np.float32(0)]
     file = FOLDER / "cutlass_gemm.ptx"
     report = tilewright.emulate(file, "gemm", (2, 2), (128,), args, shared_bytes=24576)
-    assert {(it.kind, it.message.split()[0]) for it in report.findings} == {
+    assert {(it.kind, it.message.split(".")[0]) for it in report.findings} == {
         ("uninitialised", "ldmatrix")
     }
     size = abs(a).astype("f8") @ abs(b).astype("f8")

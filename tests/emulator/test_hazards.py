@@ -291,8 +291,8 @@ def test_blocks_wait_for_blocks_that_start_later(execute: Execute) -> None:
         "add.u32 %r4, %r4, 1; membar.gl; st.volatile.global.u32 [%d0], %r4;"
     )
     turn = np.zeros(1, np.uint32)
-    report = execute(body, turn, grid=(600,), block=(1,), checks=True)
-    assert (report.completed, kinds(report), int(turn[0])) == (True, [], 600)
+    report = execute(body, turn, grid=(530,), block=(1,), checks=True)
+    assert (report.completed, kinds(report), int(turn[0])) == (True, [], 530)
 
 
 SCALE = (
@@ -406,3 +406,19 @@ def test_turns_of_a_warp_do_not_run_out(
         add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 40; @%p1 bra LOOP; ret;""",
     )
     assert kinds(report) == expected
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ("atom.global.cas.b32 %r2, [%d0], %r1, %r99;", []),
+        ("mov.b32 %f1, %r1; mov.b32 %r3, %f1; atom.global.cas.b32 %r2, [%d0], %r3, %r99;", []),
+        ("atom.global.cas.b32 %r2, [%d0], %r99, %r1;", ["race"]),
+        ("atom.global.add.u32 %r2, [%d0], %r1;", ["race"]),
+    ],
+)
+def test_a_plain_load_may_guess_for_a_swap(execute: Execute, use: str, found: list[str]) -> None:
+    """The swap tells when the guess was wrong; what is stored or added needs an atomic load."""
+    body = f"ld.global.u32 %r1, [%d0]; {use} ret;"
+    report = execute(body, np.zeros(1, "u4"), grid=(3,), block=(64,), checks=True)
+    assert sorted(set(kinds(report))) == found

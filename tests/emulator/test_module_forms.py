@@ -171,7 +171,7 @@ def test_a_call_of_a_function_without_a_body_says_what_to_do(kernel_text: Kernel
         ),
         ("wgmma.fence.sync.aligned;", "sm_80 build"),
         ("tcgen05.wait::ld.sync.aligned;", "sm_80 build"),
-        ("mbarrier.init.shared.b64 [%r1], 1;", "sm_80 build"),
+        ("multimem.ld_reduce.global.add.f32 %f1, [%d1];", "sm_80 build"),
         ("alloca.u64 %d1, 8;", "--engine gpu"),
     ],
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tilewright
-from tilewright.emulator.by_line import machine_code_words
+from tilewright.emulator.by_line import note_words
 from tilewright.emulator.module_header import arch_number
 from tilewright.emulator.parse import parse
 from tilewright.errors import UnsupportedError
@@ -65,4 +65,4 @@ def test_counts_of_later_targets_are_noted_once(
     (said,) = [note for note in report.notes if "rules" in note] or [""]
     assert bool(said) is noted
     assert (said.startswith("counted by rules that were compared with sm_90; sm_120")) is noted
-    assert machine_code_words(report) == [f"Note: {said}"] * noted
+    assert note_words(report) == [f"Note: {said}"] * noted

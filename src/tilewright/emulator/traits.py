@@ -22,7 +22,7 @@ class Traits:
 
     instructions: list[Instruction]
     together: list[bool]  # the lanes of a warp execute it as one, after all that the warp did
-    strong: list[bool]  # atomics, and what says volatile, relaxed, acquire or release
+    strong: list[bool]  # atomics, guesses, and what says volatile, relaxed, acquire or release
     atomic: list[bool]
     updates: list[bool]  # atomics whose result depends on what was there
     releases: list[bool]  # a fence of its own before it
@@ -37,10 +37,11 @@ class Traits:
         words = [instruction.opcode.split(".") for instruction in instructions]
         polls = np.zeros(len(words), bool)
         polls[list(_polling(kernel, blocks))] = True
+        guesses = _guesses(instructions)
         return cls(
             instructions,
             [_is_together(each) for each in words],
-            [_is_strong(each) for each in words],
+            [_is_strong(each) or at in guesses for at, each in enumerate(words)],
             [each[0] in _ATOMICS for each in words],
             [each[0] in _ATOMICS and "exch" not in each for each in words],
             [each[0] != "fence" and not {"release", "acq_rel"}.isdisjoint(each) for each in words],
@@ -61,6 +62,32 @@ def _is_strong(words: list[str]) -> bool:
     if "mbarrier" in words:
         return words[1] not in ("init", "inval")
     return words[0] in _ATOMICS or not _STRONG.isdisjoint(words)
+
+
+def _guesses(instructions: list[Instruction]) -> set[int]:
+    """Loads whose value is only what a compare-and-swap expects to find.
+
+    If another thread got in between, the swap fails and gives the value that is there: so the
+    CUDA C++ Programming Guide writes atomics that the hardware has not, with a plain load.
+    """
+    expected = {
+        name
+        for it in instructions
+        if it.mnemonic == "atom" and ".cas" in it.opcode and len(it.operands) == 4
+        for name in registers(it.operands[2])
+    }
+    moves = [it for it in instructions if it.mnemonic == "mov" and len(it.operands) == 2]
+    before = -1
+    while before != len(expected):
+        before = len(expected)
+        for it in moves:
+            if expected.intersection(registers(it.operands[0])):
+                expected.update(registers(it.operands[1]))
+    return {
+        at
+        for at, it in enumerate(instructions)
+        if it.mnemonic == "ld" and it.operands and expected.issuperset(registers(it.operands[0]))
+    }
 
 
 def _polling(kernel: Kernel, blocks: list[BasicBlock]) -> Iterator[int]:
