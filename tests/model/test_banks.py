@@ -19,6 +19,7 @@ from tilewright.model.banks import (
     Lanes,
     cp_async_ca,
     cp_async_cg,
+    cp_async_zfill,
     global_access,
     ldmatrix,
     shared_load,
@@ -314,3 +315,17 @@ def test_of_lanes_with_one_target_cp_async_cg_copies_the_lowest() -> None:
 def test_arguments_that_do_not_exist_are_refused(call: Callable[[], Cost], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+# --- copies that fill with zeros --------------------------------------------------------
+
+ZFILL = json.loads((DATA / "zfill_counts_h200.json").read_text())["rows"]
+SCATTERED = ("cp.async.ca 16", "both_shuffled")  # on both sides: see cp_async_ca
+
+
+@pytest.mark.parametrize("row", ZFILL, ids=lambda row: f"{row['op'][9:]} {row['name']}")
+def test_lanes_that_fill_with_zeros_count_as_on_an_h200(row: dict[str, Any]) -> None:
+    op, width = row["op"].split()
+    cost = cp_async_zfill(row["shared"], row["copied"], int(width), past=op.endswith("cg"))
+    got = [cost.wavefronts, cost.wavefronts_ideal, cost.sectors]
+    assert (got == row["counts"]) is ((row["op"], row["name"]) != SCATTERED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,8 +29,9 @@ def cp_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         raise ValueError("the size must be 4, 8 or 16 (.ca) or 16 (.cg)")
     width, at = size.value, compiler.at
     to, origin = compiler.address(into), compiler.address(source)
-    used = _used(compiler, rest[0], width) if rest else None
-    price = priced(banks.cp_async_cg) if g["cache"] == "cg" else priced(banks.cp_async_ca, width)
+    full = not rest or (isinstance(rest[0], Immediate) and rest[0].value == width)
+    used = None if full else _used(compiler, rest[0], width)
+    cost = _Cost(at, width, g["cache"] == "cg", used is not None)
 
     def step(machine: Machine, mask: Mask) -> None:
         regs = machine.regs
@@ -41,7 +43,7 @@ def cp_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
             values = machine.memory.load(found)
         else:
             found, values = _partly(machine, at, origin(regs), mask, width, used(regs))
-        _count(machine, at, price, width, inside, found)
+        cost.count(machine, inside, found)
         machine.copies.issue(machine.shared, inside, values)
 
     return step
@@ -73,15 +75,32 @@ def _partly(
     return found, np.where(used > 0, values, values.dtype.type(0))
 
 
-def _count(
-    machine: Machine, at: int, price: Price, width: int, inside: Access, found: Access
-) -> None:
-    """The price depends on both ends; a lane takes part if both of its ends are there."""
-    active = inside.active if found.active is None else found.active
-    if inside.active is not None and found.active is not None:
-        active = inside.active & found.active
-    rows = [relative(inside.address, active), relative(found.address, active)]
-    machine.counters.count(at, price, width, rows, machine.blocks)
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Of one cp.async: the price depends on both ends, and on whether it may fill with zeros."""
+
+    at: int
+    width: int
+    past: bool  # .cg
+    fills: bool  # it has a source size, which is not the width
+
+    def count(self, machine: Machine, inside: Access, found: Access) -> None:
+        """A lane takes part if it has a target and, without a source size, a source."""
+        copies = _both(inside.active, found.active)
+        targets = relative(inside.address, inside.active if self.fills else copies)
+        rows = [targets, relative(found.address, copies)]
+        machine.counters.count(self.at, self._price(), self.width, rows, machine.blocks)
+
+    def _price(self) -> Price:
+        if self.fills:
+            return priced(banks.cp_async_zfill, self.width, self.past)
+        return priced(banks.cp_async_cg) if self.past else priced(banks.cp_async_ca, self.width)
+
+
+def _both(one: Mask, other: Mask) -> Mask:
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
 
 
 @op("cp", r"\.async\.commit_group", _ISA)
