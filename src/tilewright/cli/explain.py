@@ -1,0 +1,13 @@
+"""`tilewright explain`: the arithmetic behind every rung, one command a question."""
+
+from __future__ import annotations
+
+from cyclopts import App
+
+from tilewright.cli.explain_banks import banks
+from tilewright.cli.explain_swizzle import swizzle
+from tilewright.cli.explain_tile import tile
+
+app = App(name="explain")  # its help stands in __main__.py, which loads it late
+for _command in (tile, banks, swizzle):
+    app.command(_command)
