@@ -5,9 +5,10 @@ from __future__ import annotations
 from cyclopts import App
 
 from tilewright.cli.explain_banks import banks
+from tilewright.cli.explain_pipeline import pipeline
 from tilewright.cli.explain_swizzle import swizzle
 from tilewright.cli.explain_tile import tile
 
 app = App(name="explain")  # its help stands in __main__.py, which loads it late
-for _command in (tile, banks, swizzle):
+for _command in (tile, banks, swizzle, pipeline):
     app.command(_command)
