@@ -5,10 +5,11 @@ from __future__ import annotations
 from cyclopts import App
 
 from tilewright.cli.explain_banks import banks
+from tilewright.cli.explain_fragment import fragment
 from tilewright.cli.explain_pipeline import pipeline
 from tilewright.cli.explain_swizzle import swizzle
 from tilewright.cli.explain_tile import tile
 
 app = App(name="explain")  # its help stands in __main__.py, which loads it late
-for _command in (tile, banks, swizzle, pipeline):
+for _command in (tile, banks, swizzle, pipeline, fragment):
     app.command(_command)
