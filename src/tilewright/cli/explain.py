@@ -5,11 +5,15 @@ from __future__ import annotations
 from cyclopts import App
 
 from tilewright.cli.explain_banks import banks
+from tilewright.cli.explain_formats import formats
 from tilewright.cli.explain_fragment import fragment
 from tilewright.cli.explain_pipeline import pipeline
+from tilewright.cli.explain_raster import raster
+from tilewright.cli.explain_roofline import roofline
 from tilewright.cli.explain_swizzle import swizzle
 from tilewright.cli.explain_tile import tile
+from tilewright.cli.explain_waves import waves
 
 app = App(name="explain")  # its help stands in __main__.py, which loads it late
-for _command in (tile, banks, swizzle, pipeline, fragment):
+for _command in (tile, banks, swizzle, pipeline, fragment, waves, roofline, raster, formats):
     app.command(_command)
