@@ -48,7 +48,7 @@ def test_the_picture(shown: Any) -> None:
         ("--value 1e999999999", "value='1e999999999' must be a decimal number"),
         ("--value 1/3", "value='1/3' must be a decimal number"),
         ("--value nan", "value='nan' must be a decimal number"),
-        ("--dtype fp4", "dtype='fp4' is not known; did you mean fp"),
+        ("--dtype fp4", "dtype='fp4' is not known; use fp32, tf32, bf16, fp16, e5m2, e4m3."),
     ],
 )
 def test_bad_input(words: str, said: str, refused: Any) -> None:

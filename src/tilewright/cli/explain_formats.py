@@ -134,8 +134,9 @@ def _words(form: Format, text: str, exact: Fraction) -> Iterator[str | tuple[str
         yield (f"0: below half of the smallest, {_short(form.smallest)}", "red")
         return
     error = found["rel_error"] or 0.0
-    said = "exact" if not error else f"off by {error:.2g} of it"
-    yield f"{nearest:<14.9g} {said:<22} next {_short(Fraction(found['step']))} away   "
+    said = "exact" if not error else f"off {100 * error:.2g}%"
+    step = f"step {_short(Fraction(found['step']))}"
+    yield f"{nearest:<14.9g} {said:<13}{step:<16}"
     yield (found["bits"], "cyan")
 
 
