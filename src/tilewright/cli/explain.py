@@ -8,6 +8,7 @@ from tilewright.cli.explain_banks import banks
 from tilewright.cli.explain_formats import formats
 from tilewright.cli.explain_fragment import fragment
 from tilewright.cli.explain_hierarchy import hierarchy
+from tilewright.cli.explain_limiter import limiter
 from tilewright.cli.explain_pipeline import pipeline
 from tilewright.cli.explain_raster import raster
 from tilewright.cli.explain_roofline import roofline
@@ -29,5 +30,6 @@ for _command in (
     raster,
     roofline,
     formats,
+    limiter,
 ):
     app.command(_command)
