@@ -148,7 +148,7 @@ def test_lanes_that_take_no_part(explained: Any) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--access lds", "access='lds' is not known; use ld or st with the bytes"),
+        ("--access lsd", "access='lsd' is not known; use ld or st with the bytes"),
         ("--access ldmatrix.x3", "access='ldmatrix.x3' is not known; did you mean ldmatrix.x"),
         ("--stride 2 --pitch 33", "--stride and --pitch both place the lanes; give one of them."),
         ("--pitch 33", "--pitch needs --column (lane n in row n) or --lanes-per-row L"),

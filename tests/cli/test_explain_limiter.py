@@ -107,7 +107,7 @@ def test_what_binds_the_first_rungs(explained: Any, shown: Any) -> None:
     assert naive["measured_us"] is not None
     assert naive["taken"].startswith("2026-")
     said = " ".join(shown(words).split())
-    assert "shared-memory wavefronts bind; all together 1,353.9 µs by the model" in said
+    assert "bound by shared-memory wavefronts; all together 1,353.9 µs by the model" in said
 
 
 def test_without_measurements_nothing_is_compared(explained: Any) -> None:

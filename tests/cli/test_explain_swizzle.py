@@ -90,6 +90,10 @@ def test_the_picture(shown: Any) -> None:
         ("--elem 3", "elem=3 must be 1, 2, 4 or 8 bytes."),
         ("--rows 0", "rows=0 and pitch=64 must be positive, the pitch a multiple of elem=2."),
         ("--rows 100000", "100000 rows of 64 bytes are more than the 256 KiB that fit an SM."),
+        (
+            "--rows 64 --pitch 4096 --elem 1 --read ld.1:column --write st.1",
+            "64 rows of 4096 bytes take too many accesses to try each swizzle on; fewer rows say",
+        ),
         ("--rows 12", "ldmatrix.x4 takes 8 rows and 16 bytes at a time; a tile of 12 rows of 64"),
         ("--read st.4:diagonal", "st.4:diagonal: after ld and st may stand :row, :column,"),
         ("--read ld.global.4", "ld.global.4 does not touch shared memory"),

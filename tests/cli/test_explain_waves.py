@@ -22,7 +22,7 @@ def test_a_grid_without_a_tail(explained: Any, shown: Any) -> None:
     words = "waves -m 1408 -n 1536 --gpu h200 --blocks-per-sm 1"  # 11 · 12 tiles, 132 SMs
     row = explained(words)[0]
     assert (row["waves"], row["tail_blocks"], row["efficiency"]) == (1, 0, 1)
-    assert "1 whole waves, no tail" in shown(words)
+    assert "1 whole wave, no tail" in shown(words)
 
 
 def test_many_waves_are_cut_in_the_middle(shown: Any) -> None:
@@ -31,6 +31,11 @@ def test_many_waves_are_cut_in_the_middle(shown: Any) -> None:
     assert len(bars) == 12
     assert bars[-2] == "     …"
     assert bars[-1].startswith("wave 62  ")
+
+
+def test_the_largest_problem_is_no_trouble(explained: Any) -> None:
+    row = explained("waves -m 2147483648 -n 2147483648")[0]
+    assert row["blocks"] == 2**48
 
 
 def test_the_articles_panels_pay_on_its_gpu(explained: Any) -> None:
@@ -91,8 +96,9 @@ def test_a_measured_time_lies_under_the_roof(explained: Any, shown: Any) -> None
         ("raster --order rows:8", "order='rows:8' must be rows, columns, panels:8 or groups:8,"),
         ("raster --order panels:0", "order='panels:0': its width must be positive."),
         ("raster -m 1000000 -n 1000000", "61,042,969 tiles of 128 by 128 are more than the"),
-        ("roofline --us 0", "us=0 must be a time above 0."),
-        ("roofline --us nan", "us=nan must be a time above 0."),
+        ("roofline --us 0", "us=0 must be 1e-06..1e+12 microseconds."),
+        ("roofline --us nan", "us=nan must be 1e-06..1e+12 microseconds."),
+        ("roofline --us 1e-300", "us=1e-300 must be 1e-06..1e+12 microseconds."),
         ("roofline --gpu rtx3090 --dtype e5m2", "dtype=e5m2: GeForce RTX 3090 (sm_86) has no"),
     ],
 )

@@ -80,6 +80,16 @@ def test_cp_async_ca_shares_no_bank_on_either_side(width: int) -> None:
         ("ldmatrix.x2.trans.shared", "ldmatrix.x2.trans"),
         ("cp.async", "cp.async.cg.16"),
         ("st.global.8", "st.global.8"),
+        ("ld.shared.v4.f32", "ld.16"),
+        ("st.shared.u16", "st.2"),
+        ("ld.global.v2.b64", "ld.global.16"),
+        ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "ldmatrix.x4.trans"),
+        ("ldmatrix.sync.aligned.m8n8.x2.shared::cta.b16", "ldmatrix.x2"),
+        ("cp.async.cg.shared.global", "cp.async.cg.16"),
+        ("cp.async.ca.shared.global.8", "cp.async.ca.8"),
+        ("LDS.128", "ld.16"),
+        ("LDS", "ld.4"),
+        ("STS.U16", "st.2"),
     ],
 )
 def test_names(word: str, name: str) -> None:
@@ -89,6 +99,8 @@ def test_names(word: str, name: str) -> None:
 def test_an_unknown_access_is_refused_with_the_nearest() -> None:
     with pytest.raises(InputError, match=r"access='ldmatrix.x5' is not known; did you mean ldm"):
         access_named("ldmatrix.x5")
+    with pytest.raises(InputError, match=r"access='ld.shared.v4.f64' is not known"):
+        access_named("ld.shared.v4.f64")
     with pytest.raises(InputError, match=r"access='mov' is not known; use ld or st with"):
         access_named("mov")
 

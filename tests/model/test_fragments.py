@@ -56,6 +56,20 @@ def test_the_figures_of_m16n8k16() -> None:
     assert c == [(1, 2), (1, 3), (9, 2), (9, 3)]
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", "mma.m16n8k16.bf16"),
+        ("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32", "mma.m16n8k32.u8"),
+        ("m8n8k4.row.col.f64.f64.f64.f64", "mma.m8n8k4.f64"),
+        ("M16N8K8.TF32", "mma.m16n8k8.tf32"),
+        ("m16n8k8.half", "mma.m16n8k8.f16"),
+    ],
+)
+def test_names(text: str, name: str) -> None:
+    assert mma_named(text).name == name
+
+
 def test_the_figure_of_m16n8k8_tf32() -> None:
     assert held(fragment(mma_named("m16n8k8.tf32"), "A"), 6) == [(1, 2), (9, 2), (1, 6), (9, 6)]
 

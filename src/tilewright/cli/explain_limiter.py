@@ -144,7 +144,9 @@ def _resources(each: Limited, most: float, width: int) -> Iterator[Text]:
                 f"  {WORDS[name]:<26}{us:>9,.1f} µs  ",
                 (drawn, "bold red" if binds else "blue"),
             )
-    said = f"{WORDS[limits.binding]} bind; all together {limits.predicted_us:,.1f} µs by the model"
+    said = (
+        f"bound by {WORDS[limits.binding]}; all together {limits.predicted_us:,.1f} µs by the model"
+    )
     if each.measured is not None:
         said += f", {each.measured.us:,.1f} µs measured ({each.error:+.1%})"
     yield from sentence(f"  {said}", width)

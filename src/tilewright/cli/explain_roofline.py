@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tilewright.gpus import Gpu
 
 _HEIGHT = 14
+_SHORTEST, _LONGEST = 1e-6, 1e12  # microseconds that a product may have taken
 _LOW, _HIGH = -3, 13  # the axis of intensities runs from 2^-3 to 2^13 FLOP a byte
 
 
@@ -75,8 +76,8 @@ def roofline(
 
     check_targets(json)
     check_range(m=m, n=n, k=k, bm=bm, bn=bn)
-    if us is not None and not 0 < us < math.inf:
-        raise InputError(f"us={us:g} must be a time above 0.")
+    if us is not None and not _SHORTEST <= us <= _LONGEST:
+        raise InputError(f"us={us:g} must be {_SHORTEST:g}..{_LONGEST:g} microseconds.")
     chip, form = gpu_named(gpu), format_named(dtype)
     roof = Roof(peak_tflops(chip, form.name), chip.memory_gbps)
     flops, least = gemm_flops(m, n, k), gemm_bytes(m, n, k, form.bytes)
@@ -121,7 +122,9 @@ def _picture(
         )
         yield line("")
         for point in points:
-            yield line((f"  {point.mark}  ", "bold"), _words(roof, point, mnk))
+            first, *rest = sentence(_words(roof, point, mnk), width - 5)
+            yield line((f"  {point.mark}  ", "bold"), first.plain)
+            yield from (line(" " * 5, more.plain) for more in rest)
 
     return Drawing(draw)
 

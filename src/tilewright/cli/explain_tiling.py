@@ -112,12 +112,16 @@ def _pictures(mnk: tuple[int, int, int], walk: list[Step], with_steps: bool) -> 
         flops = sum(step.flops for step in walk)
         yield from sentence(
             f"The tile of C stays in registers over all {len(walk)} steps. Each element of A was "
-            f"loaded once and used {bn} times, each of B {bm} times: {flops:,} FLOP for {total:,} "
-            f"bytes, {flops / total:.2f} FLOP/B.",
+            f"loaded once and used {_times(bn)}, each of B {_times(bm)}: {flops:,} FLOP for "
+            f"{total:,} bytes, {flops / total:.2f} FLOP/B.",
             width,
         )
 
     return Drawing(draw)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _frame(mnk: tuple[int, int, int], walk: list[Step], number: int) -> Iterator[Text]:

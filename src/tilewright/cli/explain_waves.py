@@ -95,7 +95,7 @@ def _picture(
         yield line("")
         yield line(("tile          blocks      waves   last wave   places filled", "bold"))
         for pair, each in found.items():
-            name, last = f"{pair[0]}×{pair[1]}", each.sizes()[-1]
+            name, last = f"{pair[0]}×{pair[1]}", each.last
             yield line(
                 f"{name:<10}{each.blocks:>10,}{each.blocks / each.per_wave:>11.2f}"
                 f"{last / each.per_wave:>12.0%}{each.efficiency:>16.1%}"
@@ -110,13 +110,13 @@ def _picture(
 
 def _bars(found: Waves, width: int) -> Iterator[Text]:
     room = max(width - 26, 20)
-    sizes = found.sizes()
-    shown = sizes if len(sizes) <= _MOST_WAVES else [*sizes[: _MOST_WAVES - 2], 0, sizes[-1]]
-    for at, blocks in enumerate(shown):
-        if not blocks:
+    cut = found.count > _MOST_WAVES
+    numbers = [*range(_MOST_WAVES - 2), -1, found.count - 1] if cut else range(found.count)
+    for number in numbers:
+        if number < 0:
             yield line(("     …", "dim"))
             continue
-        number = at if at < len(shown) - 1 else len(sizes) - 1
+        blocks = found.last if number == found.count - 1 else found.per_wave
         filled = max(round(room * blocks / found.per_wave), 1)
         style = "green" if blocks == found.per_wave else "yellow"
         rest = ("·" * (room - filled), "dim")
@@ -125,7 +125,8 @@ def _bars(found: Waves, width: int) -> Iterator[Text]:
 
 def _verdict(found: Waves) -> str:
     if not found.tail:
-        return f"{found.full} whole waves, no tail: every place is filled to the end."
+        plural = "s" * (found.full > 1)
+        return f"{found.full} whole wave{plural}, no tail: every place is filled to the end."
     empty = found.per_wave - found.tail
     return (
         f"{found.blocks / found.per_wave:.2f} waves take the time of {found.count}; in the last "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -94,12 +95,25 @@ _SHORT = {
 }  # fmt: skip
 
 
+_PTX = re.compile(r"(ld|st)(\.global)?(?:\.v([24]))?\.[bufs](8|16|32|64)", re.ASCII)
+_SASS = re.compile(r"(ld|st)s(?:\.[us]?(8|16|64|128))?", re.ASCII)
+_UNSAID = {"shared", "sync", "aligned", "m8n8", "b16", "global"}  # of ldmatrix and cp.async in PTX
+
+
 def access_named(name: str) -> Access:
     """ld.16 (bytes of a lane), st.4, ldmatrix.x4, cp.async.cg.16, ld.global.4 and their like.
 
-    Raises: InputError for others, with the nearest.
+    Also as PTX (ld.shared.v4.f32, ldmatrix.sync.aligned.m8n8.x4.shared.b16) and SASS (LDS.128)
+    have it. Raises: InputError for others, with the nearest.
     """
-    word = name.strip().lower().replace(".shared", "")
+    word = name.strip().lower().replace("::cta", "").replace(".shared", "")
+    if match := _PTX.fullmatch(word):
+        bytes_ = int(match[4]) // 8 * int(match[3] or 1)
+        word = f"{match[1]}{match[2] or ''}.{bytes_}"
+    elif match := _SASS.fullmatch(word):
+        word = f"{match[1]}.{int(match[2] or 32) // 8}"
+    elif word.startswith(("ldmatrix", "stmatrix", "cp.async")):
+        word = ".".join(part for part in word.split(".") if part not in _UNSAID)
     word = _SHORT.get(word, word)
     if word in ACCESSES:
         return ACCESSES[word]

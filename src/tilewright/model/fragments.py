@@ -21,7 +21,11 @@ OPERANDS = ("A", "B", "C")
 _BITS = {"f64": 64, "tf32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8,
          "s4": 4, "u4": 4}  # fmt: skip
 _DEPTHS = {64: (4, 8, 16), 32: (4, 8), 16: (8, 16), 8: (16, 32), 4: (32, 64)}
-_NAME = re.compile(r"(?:mma\.)?(?:sync\.)?(?:aligned\.)?m(\d+)n(\d+)k(\d+)\.(\w+)", re.ASCII)
+_NAME = re.compile(
+    r"(?:mma\.)?(?:sync\.)?(?:aligned\.)?m(\d+)n(\d+)k(\d+)(?:\.row\.col)?"
+    r"(?:\.[fs]\w+(?=(?:\.\w+){3}$))?\.(\w+)(?:\.\w+\.[fs]\w+)?",
+    re.ASCII,
+)
 _SAME = {"fp16": "f16", "half": "f16", "fp64": "f64", "double": "f64"}
 
 
@@ -88,7 +92,7 @@ class Fragment:
 
 
 def mma_named(text: str) -> Mma:
-    """mma.m16n8k16.bf16, m16n8k8.tf32, mma.m8n8k4.f64 and their like.
+    """mma.m16n8k16.bf16, m16n8k8.tf32, mma.m8n8k4.f64 and their like, or all of PTX's name.
 
     Raises: InputError for shapes and types that the hardware's mma does not have.
     """

@@ -21,6 +21,7 @@ from tilewright.model.lanes import SOURCE_PITCH
 
 _PATTERNS = ("row", "column", "fragment")
 _WARP = 32
+_MOST_WORK = 1 << 25  # lanes of all accesses under all candidates; about 0.4 us each
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,13 @@ def search(tile: TileShape, read: Use, write: Use) -> Found:
     if tile.pitch % chunk:
         raise InputError(
             f"pitch={tile.pitch} must be a multiple of the {chunk} bytes that move together."
+        )
+    work = sum(1 for _ in family(tile, chunk)) * tile.rows * tile.pitch
+    work = work // read.access.width + work // write.access.width
+    if work > _MOST_WORK:
+        raise InputError(
+            f"{tile.rows} rows of {tile.pitch} bytes take too many accesses to try each swizzle "
+            "on; fewer rows say as much, since the banks repeat."
         )
     plain = Xor(chunk)
     plain_read, plain_write = price(read, tile, plain), price(write, tile, plain)

@@ -39,9 +39,10 @@ class Waves:
         """Blocks over the places that the waves offer: 1 without a tail."""
         return self.blocks / (self.count * self.per_wave)
 
-    def sizes(self) -> list[int]:
-        """Blocks of each wave."""
-        return [self.per_wave] * self.full + [self.tail] * bool(self.tail)
+    @property
+    def last(self) -> int:
+        """Blocks of the last wave."""
+        return self.tail or self.per_wave
 
 
 def waves(blocks: int, sms: int, blocks_per_sm: int) -> Waves:
