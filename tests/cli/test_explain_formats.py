@@ -38,7 +38,10 @@ def test_the_picture(shown: Any) -> None:
     assert "  fp16  0: below half of the smallest, 5.96e-08\n" in said
     assert "exact" in said
     assert "the rungs sum in fp32" in " ".join(said.split())
-    assert "NaN: the largest is 448" in shown("formats --dtype e4m3 --value 500")
+    said = shown("formats --dtype e4m3 --value 464 --value 465")
+    assert "  e4m3  448            off 3.4%     step 32" in said
+    assert "NaN (with .satfinite 448): the largest is 448" in said
+    assert "mma drops the 13 low bits" in shown("formats --dtype tf32 --value 0.1")
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,17 @@ def test_the_picture_of_b_goes_down_along_k(shown: Any) -> None:
     assert lines[6] == "  6–7   3:b0   7:b0  11:b0  15:b0  19:b0  23:b0  27:b0  31:b0"
 
 
+def test_ldmatrix(explained: Any, shown: Any) -> None:
+    (row,) = explained("fragment ldmatrix.x4 --lane 5")
+    assert (row["instruction"], row["operand"], row["rows"]) == ("ldmatrix.x4", None, 32)
+    assert row["elements"][2] == {"row": 9, "column": 2, "lane": 5, "register": 1, "part": 0}
+    said = shown("fragment ldmatrix.x1.trans")
+    assert said.startswith("ldmatrix.x1.trans: 1 matrix of 8×8 16-bit elements\n")
+    assert "a register holds 2 elements below each other.\n" in said
+    assert "  0–1   0:r0   4:r0   8:r0  12:r0  16:r0  20:r0  24:r0  28:r0\n" in said
+    assert "Lane n gives the address of row n.\n" in said
+
+
 @pytest.mark.parametrize(
     "words", ["m16n8k32.e4m3 A", "m16n8k64.s4 B", "m8n8k4.f64 A", "m16n8k4.tf32 C"]
 )
@@ -51,9 +62,11 @@ def test_all_shapes_fit_80_columns(words: str, shown: Any) -> None:
     ("words", "said"),
     [
         ("m16n8k16.bf16 X", "operand='X' must be A, B or C (D lies as C)."),
+        ("ldmatrix.x4 A", "ldmatrix.x4 has no operand 'A'; leave it out."),
+        ("ldmatrix.x3", "access='ldmatrix.x3' is not known; did you mean ldmatrix.x"),
         ("m16n8k16.bf16 A --lane 32", "lane=32 must be 0..31."),
         ("m16n16k16.bf16 A", "mma='m16n16k16.bf16': of bf16 there are m16n8k8, m16n8k16"),
-        ("", 'Command "explain fragment" parameter MMA requires an argument.'),
+        ("", 'Command "explain fragment" parameter INSTRUCTION requires an argument.'),
     ],
 )
 def test_bad_input(words: str, said: str, refused: Any) -> None:

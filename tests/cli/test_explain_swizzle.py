@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.model.swizzle_search import Xor
+
 A = "swizzle --rows 128 --pitch 64 --elem 2 --read ldmatrix --write cp.async.cg.16"
 B = "swizzle --rows 32 --pitch 256 --elem 2 --read ldmatrix.x2.trans --write cp.async.cg.16"
 C = "swizzle --rows 128 --pitch 256 --elem 2 --read ld.16 --write st.4:fragment"
@@ -70,6 +72,25 @@ def test_what_it_derives_is_clean_in_explain_banks(
     assert row["swizzle"] == swizzle
     words = f'banks --access ldmatrix.x4 --pitch {pitch} --swizzle "{swizzle}"'
     assert explained(words)[0]["conflicts"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "tma"),
+    [("--pitch 32", "32B"), ("--pitch 64", "64B"), ("--pitch 128", "128B"), ("--pitch 256", None),
+     ("--pitch 96", None), ("--pitch 80 --rows 64", None)],
+)  # fmt: skip
+def test_which_of_them_tma_writes(words: str, tma: str | None, explained: Any, shown: Any) -> None:
+    """Bits 4.. of the address are XORed with bits 7..: 1, 2 or 3 of them."""
+    (row,) = explained(f"swizzle {words}")
+    assert row["tma"] == tma
+    assert (f"SWIZZLE_{tma}   of a tensor map" in shown(f"swizzle {words}")) is (tma is not None)
+    if tma is not None:
+        bits = {"32B": 1, "64B": 2, "128B": 3}[tma]
+        swizzle = Xor(16, row["bits"], row["shift"], row["up"])
+        for address in range(0, 4096, 16):
+            line, column = divmod(address, row["pitch"])
+            by_tma = address ^ (address >> 7 & (1 << bits) - 1) << 4
+            assert line * row["pitch"] + (column ^ swizzle.of(line)) == by_tma
 
 
 def test_the_picture(shown: Any) -> None:

@@ -67,6 +67,27 @@ def test_a_tile_that_cannot_be_launched_is_told(explained: Any, shown: Any) -> N
     assert "it cannot be launched: too much shared memory" in shown("tile --bk 1024")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--bk 64 --stages 2", "more than 49152 B of shared memory a block need the opt-in"),
+        ("--bk 24 --dtype bf16", "bk=24 is no multiple of the 16 that one mma of bf16 takes"),
+        ("--bm 24 --bn 24", "9 threads leave lanes of the last warp idle"),
+        ("--tm 16 --tn 16", "so many accumulators will be spilled to memory"),
+    ],
+)
+def test_what_a_kernel_has_to_mind(words: str, said: str, explained: Any, shown: Any) -> None:
+    (row,) = explained(f"tile {words}")
+    assert any(note.startswith(said) for note in row["notes"]), row["notes"]
+    assert said in " ".join(shown(f"tile {words}").split())
+
+
+def test_steps_along_k(explained: Any, shown: Any) -> None:
+    (row,) = explained("tile -k 100 --bk 8")
+    assert (row["steps"], row["notes"]) == (13, [])
+    assert "13 of 8, the last of 4\n" in shown("tile -k 100 --bk 8")
+
+
 def test_what_is_estimated_says_so(shown: Any) -> None:
     assert "about 112 a thread (a guess;" in shown(ROADMAP)
     assert "registers        128 a thread\n" in shown(f"{ROADMAP} --registers 128")

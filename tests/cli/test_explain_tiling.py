@@ -76,9 +76,15 @@ def test_a_terminal_gets_a_film() -> None:
     for step in ("step 1 of 4", "step 4 of 4"):
         assert step in said
     assert "\x1b[1A" in said  # the cursor goes up, to draw over the step before
-    code, plain = in_a_terminal("tiling", "--delay", "0")
-    assert code == 0
-    assert "\x1b[1A" not in plain
+    plain = [
+        in_a_terminal("tiling", "--delay", "0"),
+        in_a_terminal("tiling", "--delay", "0.01", TERM="dumb"),
+        in_a_terminal("tiling", "--delay", "0.01", LINES="12"),  # a picture has 18
+    ]
+    for code, said in plain:
+        assert code == 0
+        assert "step 4 of 4" in said
+        assert "\x1b[1A" not in said
 
 
 def test_no_color_takes_the_colours_away() -> None:

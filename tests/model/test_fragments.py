@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tilewright
 from tilewright.emulator import fragments as emulated
 from tilewright.errors import InputError
-from tilewright.model.fragments import Fragment, fragment, mma_named
+from tilewright.model.fragments import Fragment, Ldmatrix, fragment, mma_named
 
 NAMES = [
     *(f"m16n8k{k}.{t}" for k in (8, 16) for t in ("bf16", "f16")),
@@ -98,3 +100,31 @@ def test_what_the_hardware_has_not(name: str, said: str) -> None:
 def test_an_operand_that_there_is_not() -> None:
     with pytest.raises(InputError, match=r"operand='E' must be A, B or C \(D lies as C\)\."):
         fragment(mma_named("m16n8k8.bf16"), "E")
+
+
+@pytest.mark.parametrize("many", [1, 2, 4])
+@pytest.mark.parametrize("trans", [False, True])
+@pytest.mark.usefixtures("compiler")
+def test_ldmatrix_delivers_what_the_emulator_does(many: int, trans: bool) -> None:
+    """Each element holds its own number; the kernel stores the registers of every lane."""
+    names = ", ".join(f"%{at}" for at in range(many))
+    outs = ", ".join(f'"=r"(r[{at}])' for at in range(many))
+    source = f"""
+    extern "C" __global__ void load(const unsigned short* in, unsigned* out) {{
+      __shared__ __align__(128) unsigned short tile[{many} * 64];
+      for (int i = threadIdx.x; i < {many} * 64; i += 32) tile[i] = in[i];
+      __syncthreads();
+      unsigned r[{many}];
+      unsigned at = __cvta_generic_to_shared(tile) + threadIdx.x % {8 * many} * 16;
+      asm volatile("ldmatrix.sync.aligned.m8n8.x{many}{".trans" * trans}.shared.b16 {{{names}}}, "
+                   "[%{many}];" : {outs} : "r"(at));
+      for (int j = 0; j < {many}; ++j) out[threadIdx.x * {many} + j] = r[j];
+    }}
+    """
+    numbers = np.arange(64 * many, dtype=np.uint16)
+    out = np.zeros((32, many), np.uint32)
+    report = tilewright.emulate(source, "load", (1,), (32,), [numbers, out])
+    assert report.clean
+    for holder in Ldmatrix(many, trans).fragment().holders:
+        element = int(out[holder.lane, holder.register]) >> 16 * holder.part & 0xFFFF
+        assert element == 8 * holder.row + holder.column

@@ -126,7 +126,7 @@ def _ranges(chosen: list[Format], width: int) -> Iterator[Text]:
 def _words(form: Format, text: str, exact: Fraction) -> Iterator[str | tuple[str, str]]:
     found = _rounded(form, text, exact)
     if found["overflows"]:
-        what = "infinity" if form.infinity else "NaN"
+        what = "infinity" if form.infinity else "NaN (with .satfinite 448)"
         yield (f"{what}: the largest is {_short(form.largest)}", "red")
         return
     nearest = found["nearest"]
@@ -146,7 +146,13 @@ def _short(number: Fraction) -> str:
 
 
 def _verdict(chosen: list[Format]) -> str:
-    if {form.name for form in chosen} != {"bf16", "fp16"}:
+    names = {form.name for form in chosen}
+    if "tf32" in names:
+        return (
+            "mma drops the 13 low bits of an fp32 operand, which is off by up to a whole step; "
+            "cvt.rna.tf32 before it rounds (ties away from zero)."
+        )
+    if names != {"bf16", "fp16"}:
         return ""
     return (
         "bf16 keeps fp32's range and 8 bits of precision, fp16 11 bits up to 65504. A sum of k "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.cli.explain_draw import Drawing, figures, heading, line, sentence
 from tilewright.cli.options import JsonTarget, Whole
 from tilewright.cli.output import check_targets, emit
-from tilewright.model.swizzle_search import Found, TileShape, Use, search, use_named
+from tilewright.model.swizzle_search import Found, TileShape, Use, search, tma_name, use_named
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -70,7 +70,8 @@ def _row(tile: TileShape, read: Use, write: Use, found: Found) -> dict[str, Any]
         "read": read.name, "write": write.name, "conflict_free": found.clean,
         "chunk_bytes": best.chunk, "bits": best.bits, "shift": best.shift, "up": best.up,
         "swizzle": best.words(), "macro": best.macro(tile.element_bytes),
-        "cute": best.cute(tile.pitch, tile.element_bytes), "tried": found.tried,
+        "cute": best.cute(tile.pitch, tile.element_bytes),
+        "tma": tma_name(best, tile.pitch), "tried": found.tried,
         "read_wavefronts": found.read[0], "read_wavefronts_ideal": found.read[1],
         "read_wavefronts_plain": found.plain_read[0],
         "write_wavefronts": found.write[0], "write_wavefronts_ideal": found.write[1],
@@ -108,6 +109,9 @@ def _picture(tile: TileShape, read: Use, write: Use, found: Found) -> Renderable
             )
         elif best.bits:
             yield line((f"Swizzle<{cute[0]}, {cute[1]}, {cute[2]}>", "cyan"), "   in CuTe")
+
+        if mode := tma_name(best, tile.pitch):
+            yield line((f"SWIZZLE_{mode}", "cyan"), "   of a tensor map: TMA writes the tile so")
 
     return Drawing(draw)
 

@@ -10,7 +10,12 @@ from tilewright.cli.explain_options import GpuName, K, M, N, check_range, gpu_an
 from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
 from tilewright.cli.output import check_targets, emit
 from tilewright.model.formats import format_named
-from tilewright.model.occupancy import THREADS_PER_BLOCK, Occupancy, blocks_per_sm
+from tilewright.model.occupancy import (
+    REGISTERS_PER_THREAD,
+    THREADS_PER_BLOCK,
+    Occupancy,
+    blocks_per_sm,
+)
 from tilewright.model.roofline import Roof, peak_tflops
 from tilewright.model.tile import Tile, intensity_curve
 from tilewright.model.waves import tiles, waves
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
     from tilewright.gpus import Gpu
 
 _SIDES = (16, 32, 64, 128, 256)
+_OPT_IN = 48 * 1024  # bytes of shared memory that a block gets without asking
+MMA_DEPTH = {"tf32": 8, "bf16": 16, "fp16": 16, "e5m2": 32, "e4m3": 32}
 
 
 def tile(
@@ -107,7 +114,9 @@ def _row(
         "accumulators": plan.accumulators, "registers": taken,
         "registers_estimated": registers is None, "blocks_per_sm": held.blocks,
         "warps_per_sm": warps, "occupancy": occupancy, "limiter": held.limiter,
-        "tiles": along_m * along_n, "blocks_per_wave": passes.per_wave if passes else None,
+        "tiles": along_m * along_n, "steps": -(-k // plan.bk),
+        "notes": _notes(plan, gpu, dtype),
+        "blocks_per_wave": passes.per_wave if passes else None,
         "waves": passes.blocks / passes.per_wave if passes else None,
         "tail_blocks": passes.tail if passes else None,
         "wave_efficiency": passes.efficiency if passes else None,
@@ -119,6 +128,21 @@ def _row(
             for bm, bn, intensity in intensity_curve(_SIDES, plan.element_bytes)
         ],
     }  # fmt: skip
+
+
+def _notes(plan: Tile, gpu: Gpu, dtype: str) -> list[str]:
+    """What a kernel with this tiling has to mind."""
+    notes = []
+    if _OPT_IN < plan.shared_bytes <= gpu.shared_bytes_per_block:
+        notes.append(f"more than {_OPT_IN} B of shared memory a block need the opt-in attribute")
+    depth = MMA_DEPTH.get(dtype)
+    if depth and plan.bk % depth:
+        notes.append(f"bk={plan.bk} is no multiple of the {depth} that one mma of {dtype} takes")
+    if plan.threads % 32:
+        notes.append(f"{plan.threads} threads leave lanes of the last warp idle")
+    if plan.registers_estimate == REGISTERS_PER_THREAD:
+        notes.append("so many accumulators will be spilled to memory")
+    return notes
 
 
 def _picture(plan: Tile, gpu: Gpu, row: dict[str, Any]) -> RenderableType:
@@ -160,6 +184,10 @@ def _figures(plan: Tile, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if row["waves"] is not None:
         yield "waves", _waves(row)
     yield (
+        "steps along K",
+        f"{row['steps']:,} of {bk}" + (f", the last of {row['k'] % bk}" if row["k"] % bk else ""),
+    )
+    yield (
         "machine balance",
         (
             f"{row['peak_tflops']:g} TFLOP/s ÷ {row['memory_gbps']:,} GB/s = "
@@ -167,6 +195,8 @@ def _figures(plan: Tile, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "so", _verdict(row)
+    for note in row["notes"]:
+        yield "note", note
 
 
 def _resident(row: dict[str, Any]) -> str:

@@ -70,7 +70,9 @@ def tiling(
     if not 0 <= delay <= _LONGEST_S:
         raise InputError(f"delay={delay:g} must be 0..{_LONGEST_S:g} seconds.")
     walk = steps((m, n, k), (bm, bn, bk), (row, col), format_named(dtype).bytes)
-    film = delay > 0 and console(json).is_terminal
+    screen = console(json)
+    fits = screen.height > m + k + 4 and not screen.is_dumb_terminal
+    film = delay > 0 and screen.is_terminal and fits
     if film:
         _play((m, n, k), walk, delay, json)
     emit("explain-tiling", _rows(walk), _pictures((m, n, k), walk, with_steps=not film), json)

@@ -1,10 +1,12 @@
-"""Which lane and register of a warp holds which element of an mma operand.
+"""Which lane and register of a warp holds which element of an mma operand, or of an ldmatrix.
 
 With g = lane / 4 and t = lane % 4, and `per` elements in a register:
   A   register r: row g + 8 (r odd), columns per·t + i, and 4·per further for each two registers
   B   register r: column g, rows per·t + i + 4·per·r
   C   element e: row g + 8 (e >= 2), column 2·t + e % 2
-Source: PTX ISA 9.0, "Matrix Fragments" of mma.m16n8k4 .. k64 and m8n8k4.
+ldmatrix gives register j the 8x8 matrix whose rows lanes 8j .. 8j+7 name: row g, columns 2·t and
+the next one; with .trans rows 2·t and the next one of column g.
+Source: PTX ISA 9.0, "Matrix Fragments" of mma.m16n8k4 .. k64 and m8n8k4, and "ldmatrix".
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilewright.errors import InputError
+
+Place = Callable[[int, int, int], tuple[int, int]]  # lane, register, part -> row, column
 
 WARP = 32
 OPERANDS = ("A", "B", "C")
@@ -67,19 +71,18 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """An operand: `registers` a lane, each of `per` elements, which lie along `along`."""
+    """A matrix in registers: `registers` a lane, each of `per` elements side by side.
 
-    mma: Mma
-    operand: str
+    Or, where `down`, below each other. `letter` names the registers: a0, a1, ...
+    """
+
+    letter: str
     rows: int
     columns: int
     per: int
     registers: int
+    down: bool
     holders: tuple[Holder, ...]
-
-    @property
-    def along(self) -> str:
-        return "k" if self.operand in "AB" else "n"
 
     def of_lane(self, lane: int) -> list[Holder]:
         """In the order of its registers."""
@@ -124,18 +127,42 @@ def fragment(mma: Mma, operand: str) -> Fragment:
         raise InputError(f"operand={operand!r} must be A, B or C (D lies as C).")
     rows, columns = {"A": (mma.m, mma.k), "B": (mma.k, mma.n), "C": (mma.m, mma.n)}[word]
     per = 1 if word == "C" else max(1, 32 // mma.bits)
-    registers = rows * columns // (WARP * per)
     place = _PLACES[word](per, mma.m // 8)
+    return _fragment(word.lower(), (rows, columns), per, word == "B", place)
+
+
+@dataclass(frozen=True, slots=True)
+class Ldmatrix:
+    """ldmatrix.m8n8 of 1, 2 or 4 matrices of 16-bit elements."""
+
+    many: int
+    trans: bool
+
+    @property
+    def name(self) -> str:
+        return f"ldmatrix.x{self.many}{'.trans' if self.trans else ''}"
+
+    def fragment(self) -> Fragment:
+        """The matrices below each other: row 8·j + r is row r of matrix j, which lane 8·j + r
+        names."""
+
+        def place(lane: int, register: int, part: int) -> tuple[int, int]:
+            row, column = lane // 4, 2 * (lane % 4) + part
+            return (8 * register + column, row) if self.trans else (8 * register + row, column)
+
+        return _fragment("r", (8 * self.many, 8), 2, self.trans, place)
+
+
+def _fragment(letter: str, shape: tuple[int, int], per: int, down: bool, place: Place) -> Fragment:
+    rows, columns = shape
+    registers = rows * columns // (WARP * per)
     holders = tuple(
         Holder(*place(lane, register, part), lane, register, part)
         for lane in range(WARP)
         for register in range(registers)
         for part in range(per)
     )
-    return Fragment(mma, word, rows, columns, per, registers, holders)
-
-
-Place = Callable[[int, int, int], tuple[int, int]]  # lane, register, part -> row, column
+    return Fragment(letter, rows, columns, per, registers, down, holders)
 
 
 def _place_a(per: int, halves: int) -> Place:

@@ -68,6 +68,17 @@ class Xor:
         return self.bits, base, row - base
 
 
+def tma_name(swizzle: Xor, pitch: int) -> str | None:
+    """The swizzle mode of a tensor map that moves the same chunks in rows of this pitch, if any.
+
+    TMA's pattern repeats from an address that is a multiple of 8 such rows of 128 bytes.
+    """
+    same = swizzle.chunk == 16 and not swizzle.up and pitch == 16 << swizzle.bits
+    modes = {1: (2, "32B"), 2: (1, "64B"), 3: (0, "128B")}
+    shift, name = modes.get(swizzle.bits, (0, None))
+    return name if same and shift == swizzle.shift else None
+
+
 def cute_swizzle(index: int, b: int, m: int, s: int) -> int:
     """CuTe's Swizzle<b, m, s>: bits m..m+b-1 of an index, XORed with those s places above."""
     mask = ((1 << b) - 1) << (m + s)
