@@ -47,6 +47,16 @@ def test_a_stale_page_is_told(
     assert script.main(["--check"]) == 0
 
 
+def test_the_pages_python_prints_what_it_says(script: ModuleType) -> None:
+    text = script.PAGE.read_text(encoding="utf-8")
+    found = re.search(r"^```python\n(.*?)^```\n\n```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    done = subprocess.run(
+        [sys.executable, "-c", found[1]], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == found[2]
+
+
 def test_the_page_shows_every_command(script: ModuleType) -> None:
     text = script.PAGE.read_text(encoding="utf-8")
     shown = {words.split()[1] for words in script.EXAMPLE.findall(text)}
