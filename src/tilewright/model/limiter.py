@@ -33,9 +33,10 @@ RESOURCES = ("tensor", "fma", "shared", "issue", "l2", "dram", "latency")
 
 MEASURED_ARCH = "sm_90"  # where the figures below were read; for others they are assumed
 
-# What mma.sync reaches of the data sheet's rate: 650 of 1070 TFLOP/s at 1980 MHz on an H200, fed
-# from registers, 2026-11-30. Hopper keeps the rest for wgmma; others are built for mma.sync.
-MMA_SYNC_SHARE = {"sm_90": 0.607}
+# What mma.sync, fed from registers, reaches of the data sheet's rate at its clock: 606 to 619
+# TFLOP/s at 1890 to 1950 MHz ("roof: mma rate" in measurements/, H200, 2026-11-30). Hopper keeps
+# the rest for wgmma; the others are built for mma.sync.
+MMA_SYNC_SHARE = {"sm_90": 0.593}
 FMA_LANES = {"sm_80": 64}  # of an SM; NVIDIA's table of arithmetic throughput, else 128
 OTHER_FMA_LANES = 128
 
