@@ -137,6 +137,16 @@ def test_the_picture(shown: Any) -> None:
     assert said.endswith("32 sectors of 32 bytes (4 ideal)\n")
 
 
+def test_a_pattern_that_was_found_to_cost_more_says_so(explained: Any, shown: Any) -> None:
+    words = 'banks --access cp.async.ca.4 --stride 2 --source "lane*8"'
+    assert explained(words)[0]["exact"] is False
+    assert "an H200 took up to half as much again." in shown(words)
+    words = 'banks --access cp.async.cg --source "lane%4*16"'
+    assert explained(words)[0]["exact"] is False
+    assert "an H200 took up to 3 wavefronts more." in shown(words)
+    assert explained("banks --access cp.async.cg")[0]["exact"] is True
+
+
 def test_lanes_that_take_no_part(explained: Any) -> None:
     (row,) = explained('banks --stride 32 --active "lane < 5"')
     assert row["wavefronts"] == 5

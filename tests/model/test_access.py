@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tilewright.errors import InputError
-from tilewright.model.access import ACCESSES, Access, access_named, wavefronts
+from tilewright.model.access import ACCESSES, Access, access_named, is_exact, wavefronts
 from tilewright.model.banks import Lanes
 
 DATA = Path(__file__).parents[1] / "data"
@@ -50,6 +50,19 @@ def test_each_wavefront_serves_a_bank_once(row: dict[str, Any]) -> None:
             assert address is not None
             assert one.word == address // 4
             assert one.bank == one.word % 32
+
+
+@pytest.mark.parametrize("row", recorded(), ids=lambda row: f"{row['id']}-{row['kind']}")
+def test_a_price_that_counters_contradict_is_not_called_exact(row: dict[str, Any]) -> None:
+    access, active = access_of(row["kind"]), row.get("active", 0xFFFFFFFF)
+    shared, global_ = (
+        [a if active >> lane & 1 else None for lane, a in enumerate(row.get(side, []))]
+        for side in ("shared", "global_")
+    )
+    right = access.cost(shared, global_).wavefronts == row["counts"]["wavefronts"]
+    assert right or not is_exact(access, shared, global_)
+    if not access.is_copy:
+        assert is_exact(access, shared, global_)
 
 
 @pytest.mark.parametrize("width", [4, 8, 16])

@@ -13,7 +13,7 @@ from tilewright.cli.explain_draw import Drawing, heading, line, sentence
 from tilewright.cli.options import JsonTarget, MaybeWhole
 from tilewright.cli.output import check_targets, emit
 from tilewright.errors import InputError
-from tilewright.model.access import Access, access_named, wavefronts
+from tilewright.model.access import Access, access_named, is_exact, wavefronts
 from tilewright.model.lanes import (
     SOURCE_PITCH,
     Place,
@@ -38,6 +38,10 @@ Text_ = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 _BANKS = 32
 _MOST_SHARED = 2  # words told of in one line
 _MOST_PITCH = 1 << 20
+_INEXACT = {
+    "cp.async.ca": "Both sides conflict here; an H200 took up to half as much again.",
+    "cp.async.cg": "Lanes read the same chunks here; an H200 took up to 3 wavefronts more.",
+}
 
 
 def banks(
@@ -105,7 +109,8 @@ def banks(
     if kind.is_global:
         shared, global_ = [], shared
     cost, passes = kind.cost(shared, global_), wavefronts(kind, shared, global_)
-    seen = _Seen(kind, pattern, where, asked.pitch_bytes, cost, passes)
+    exact = is_exact(kind, shared, global_)
+    seen = _Seen(kind, pattern, where, asked.pitch_bytes, cost, passes, exact)
     row = _row(seen, shared, global_)
     emit("explain-banks", [row], _picture(seen), json)
     return 0
@@ -149,6 +154,7 @@ class _Seen:
     pitch: int | None
     cost: Cost
     passes: list[Wavefront]
+    exact: bool
 
     @property
     def degree(self) -> float:
@@ -237,6 +243,7 @@ def _row(seen: _Seen, shared: list[int | None], global_: list[int | None]) -> di
         "sectors_ideal": cost.sectors_ideal if on_global else None,
         "addresses": shared if on_shared else None,
         "global_addresses": global_ if on_global else None,
+        "exact": seen.exact,
         "passes": [[asdict(one) for one in each] for each in seen.passes] if on_shared else None,
     }  # fmt: skip
 
@@ -248,6 +255,8 @@ def _picture(seen: _Seen) -> RenderableType:
             yield from _map(seen.passes)
         yield from sentence(_verdict(seen), width, "bold" if seen.degree > 1 else "")
         yield from sentence(_remedy(seen), width) if seen.degree > 1 else ()
+        if not seen.exact:
+            yield from sentence(_INEXACT[seen.access.family], width, "yellow")
 
     return Drawing(draw)
 

@@ -125,6 +125,27 @@ def access_named(name: str) -> Access:
     raise InputError(f"access={name!r} is not known; {hint}")
 
 
+def is_exact(access: Access, shared: Lanes, global_: Lanes = ()) -> bool:
+    """Whether the price is one that counters confirmed for every such pattern that was measured.
+
+    Not where a cp.async.ca conflicts on both sides (an H200 took up to half as much again), nor
+    where the lanes of a cp.async.cg read chunks twice (it took up to 3 wavefronts more).
+    """
+    if not access.is_copy:
+        return True
+    moves = copies(shared, global_)
+    if access.family == "cp.async.cg":
+        sources = [move[0] for move in moves if move]
+        return len(set(sources)) == len(sources) or len(set(sources)) == 1
+    columns = ROW // access.width
+    for first in range(0, len(moves), columns):
+        group = [move for move in moves[first : first + columns] if move]
+        sides = [{at // access.width % columns for at in side} for side in zip(*group, strict=True)]
+        if all(len(side) < len(group) for side in sides) and group:
+            return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """Banks `bank` .. `bank + banks - 1` deliver (or take) `word` and on for these lanes.
