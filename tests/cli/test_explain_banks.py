@@ -166,6 +166,8 @@ def test_lanes_that_take_no_part(explained: Any) -> None:
         ("--pitch 6B --column", "pitch=6B is 6 bytes; it must be a multiple of the 4 bytes"),
         ("--access ldmatrix --pitch 40", "pitch=40 is 40 bytes; it must be a multiple of the 16"),
         ("--column", "--column needs rows; give --pitch"),
+        ("--chunk 0", "--chunk needs rows; give --pitch"),
+        ("--lanes-per-row 0", "--lanes-per-row needs rows; give --pitch"),
         ('--swizzle "row&3"', "--swizzle needs rows; give --pitch"),
         ("--pitch 32 --column --lanes-per-row 2", "--column is one lane a row"),
         ("--pitch 32 --lanes-per-row 33", "lanes_per_row=33 must be 1..32."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -26,17 +27,26 @@ def test_the_picture(shown: Any) -> None:
     lines = shown("pipeline --load 1 --compute 1 --tiles 2").splitlines()
     assert lines[:3] == [
         "Single buffer",
-        f"  load s[0] 0{'░' * 16}{' ' * 17}1{'░' * 16}",
-        f"  compute   {' ' * 17}0{'█' * 16}{' ' * 17}1{'█' * 16}",
+        f"  load s[0] 0{'░' * 16}{' ' * 17}1{'▒' * 16}",
+        f"  compute   {' ' * 17}0{'█' * 16}{' ' * 17}1{'▓' * 16}",
     ]
     assert lines[3] == "Load 0 → Compute 0 → Load 1 → Compute 1"
     assert lines[5:9] == [
         "2 buffers",
         f"  load s[0] 0{'░' * 16}",
-        f"  load s[1] {' ' * 17}1{'░' * 16}",
-        f"  compute   {' ' * 17}0{'█' * 16}1{'█' * 16}",
+        f"  load s[1] {' ' * 17}1{'▒' * 16}",
+        f"  compute   {' ' * 17}0{'█' * 16}1{'▓' * 16}",
     ]
     assert lines[9] == "Preload 0 → Compute 0 + Load 1 → Compute 1"
+
+
+def test_a_tile_without_room_for_its_number_has_none(shown: Any) -> None:
+    said = shown("pipeline --stages 10 --tiles 24 --load 1 --compute 1")
+    assert "  and 2 more buffers\n" in said
+    (compute,) = (line for line in said.split("10 buffers")[1].splitlines() if "compute" in line)
+    numbers = [int(word) for word in re.findall(r"\d+", compute)]
+    assert numbers == sorted(set(numbers))
+    assert set(range(10)) > set(numbers) > set()
 
 
 def test_what_cannot_be_hidden_is_told(shown: Any) -> None:

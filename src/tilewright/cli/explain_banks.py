@@ -194,7 +194,7 @@ def _shared(asked: _Asked) -> tuple[list[Place], str, list[int]]:
 
 def _rows_only(asked: _Asked) -> None:
     for name in ("swizzle", "chunk", "lanes_per_row", "column"):
-        if getattr(asked, name):
+        if getattr(asked, name) not in (None, False):
             option = name.replace("_", "-")
             raise InputError(f"--{option} needs rows; give --pitch, the distance of two of them.")
 
@@ -252,7 +252,7 @@ def _picture(seen: _Seen) -> RenderableType:
     def draw(width: int) -> Iterator[Text]:
         yield heading(f"{seen.access.name}, {seen.pattern}")
         if seen.passes:
-            yield from _map(seen.passes)
+            yield from _map(seen.passes, width)
         yield from sentence(_verdict(seen), width, "bold" if seen.degree > 1 else "")
         yield from sentence(_remedy(seen), width) if seen.degree > 1 else ()
         if not seen.exact:
@@ -261,7 +261,7 @@ def _picture(seen: _Seen) -> RenderableType:
     return Drawing(draw)
 
 
-def _map(passes: list[Wavefront]) -> Iterator[Text]:
+def _map(passes: list[Wavefront], width: int) -> Iterator[Text]:
     """Down the wavefronts, across the banks, in each place the lane that is served."""
     ruler = "│".join("".join(f"{at + bank:2}" for bank in range(8)) for at in range(0, _BANKS, 8))
     yield line((f"   bank {ruler}", "dim"))
@@ -274,7 +274,8 @@ def _map(passes: list[Wavefront]) -> Iterator[Text]:
         yield line((f"{number:7} ", "dim"), (drawn, "green" if not number else "yellow"))
         shared = [one for one in services if len(one.lanes) > 1]
         if 0 < len(shared) <= _MOST_SHARED:
-            yield line((f"        {_sharing(shared)}", "dim"))
+            for told in sentence(_sharing(shared), width - 8):
+                yield line((f"        {told.plain}", "dim"))
 
 
 def _sharing(shared: list[Service]) -> str:

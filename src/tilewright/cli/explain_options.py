@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from tilewright.cli.options import Whole
 from tilewright.errors import InputError
-
-if TYPE_CHECKING:
-    from tilewright.gpus import Gpu
 
 M = Annotated[Whole, Parameter(name=["-m", "--m"])]
 N = Annotated[Whole, Parameter(name=["-n", "--n"])]
@@ -30,9 +27,3 @@ def check_range(most: int = MOST, **sizes: int) -> None:
     for name, size in sizes.items():
         if not 1 <= size <= most:
             raise InputError(f"{name}={size} must be 1..{most}.")
-
-
-def gpu_and_warps(gpu: Gpu, blocks: int, threads: int) -> tuple[int, float]:
-    """Resident warps of an SM and which part of its places they fill."""
-    warps = blocks * -(-threads // 32)
-    return warps, warps / (gpu.threads_per_sm // 32)

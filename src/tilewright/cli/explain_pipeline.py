@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MOST_DRAWN = 24  # tiles
 _MOST_SPANS = 400  # that the JSON document holds of one timeline
 _MOST_STEPS = 7
+_MOST_ROWS = 8  # of buffers
 
 
 def pipeline(
@@ -103,26 +104,28 @@ def _gantt(each: Timeline, width: int, scale_to: float) -> Iterator[Text]:
     """A row a buffer for loads, one for the computations; each span is named by its tile."""
     room = max(width - 12, 20)
     spans = _cut(each)
-    for slot in range(min(each.stages, 8)):
+    for slot in range(min(each.stages, _MOST_ROWS)):
         loads = [span for span in spans if span.what == "load" and span.slot == slot]
         style = COLOURS[slot % len(COLOURS)]
         yield line(
             (f"  load s[{slot}] "[:12].ljust(12), "dim"),
-            (_spans(loads, "░", room, scale_to), style),
+            (_spans(loads, "░▒", room, scale_to), style),
         )
+    if each.stages > _MOST_ROWS:
+        yield line((f"  and {each.stages - _MOST_ROWS} more buffers", "dim"))
     computes = [span for span in spans if span.what == "compute"]
-    yield line(("  compute".ljust(12), "dim"), (_spans(computes, "█", room, scale_to), "green"))
+    yield line(("  compute".ljust(12), "dim"), (_spans(computes, "█▓", room, scale_to), "green"))
     if len(each.spans) > len(spans):
         yield line((f"  the first {_MOST_DRAWN} of {len(each.computes):,} tiles", "dim"))
 
 
-def _spans(spans: list[Any], fill: str, room: int, scale_to: float) -> str:
+def _spans(spans: list[Any], fills: str, room: int, scale_to: float) -> str:
     cells = [" "] * room
     for span in spans:
         start = min(round(span.start / scale_to * room), room - 1)
         end = max(min(round(span.end / scale_to * room), room), start + 1)
-        label = str(span.tile)[: end - start]
-        cells[start:end] = [*label, *fill * (end - start - len(label))]
+        label = str(span.tile) if len(str(span.tile)) < end - start else ""
+        cells[start:end] = [*label, *fills[span.tile % 2] * (end - start - len(label))]
     return "".join(cells).rstrip()
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.explain_draw import Drawing, bar, figures, heading, line
-from tilewright.cli.explain_options import GpuName, K, M, N, check_range, gpu_and_warps
+from tilewright.cli.explain_options import GpuName, K, M, N, check_range
 from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
 from tilewright.cli.output import check_targets, emit
 from tilewright.model.formats import format_named
 from tilewright.model.occupancy import (
     REGISTERS_PER_THREAD,
     THREADS_PER_BLOCK,
+    WARP,
     Occupancy,
     blocks_per_sm,
 )
@@ -101,7 +102,7 @@ def _row(
     m, n, k = mnk
     taken = plan.registers_estimate if registers is None else registers
     held = _residency(plan, gpu, taken)
-    warps, occupancy = gpu_and_warps(gpu, held.blocks, plan.threads)
+    warps = held.blocks * -(-plan.threads // WARP)
     along_m, along_n = tiles(m, n, plan.bm, plan.bn)
     passes = waves(along_m * along_n, gpu.sms, held.blocks) if held.blocks else None
     roof = Roof(peak_tflops(gpu, dtype), gpu.memory_gbps)
@@ -113,7 +114,8 @@ def _row(
         "register_intensity": plan.register_intensity, "threads": plan.threads,
         "accumulators": plan.accumulators, "registers": taken,
         "registers_estimated": registers is None, "blocks_per_sm": held.blocks,
-        "warps_per_sm": warps, "occupancy": occupancy, "limiter": held.limiter,
+        "warps_per_sm": warps,
+        "occupancy": warps / (gpu.threads_per_sm // WARP), "limiter": held.limiter,
         "tiles": along_m * along_n, "steps": -(-k // plan.bk),
         "notes": _notes(plan, gpu, dtype),
         "blocks_per_wave": passes.per_wave if passes else None,
@@ -138,7 +140,7 @@ def _notes(plan: Tile, gpu: Gpu, dtype: str) -> list[str]:
     depth = MMA_DEPTH.get(dtype)
     if depth and plan.bk % depth:
         notes.append(f"bk={plan.bk} is no multiple of the {depth} that one mma of {dtype} takes")
-    if plan.threads % 32:
+    if plan.threads % WARP:
         notes.append(f"{plan.threads} threads leave lanes of the last warp idle")
     if plan.registers_estimate == REGISTERS_PER_THREAD:
         notes.append("so many accumulators will be spilled to memory")
@@ -199,12 +201,16 @@ def _figures(plan: Tile, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
+_TOO_MUCH = {
+    "threads": f"too many threads (a block has at most {THREADS_PER_BLOCK})",
+    "registers": "too many registers",
+    "shared memory": "too much shared memory",
+}
+
+
 def _resident(row: dict[str, Any]) -> str:
     if not row["blocks_per_sm"]:
-        most = f" (a block has at most {THREADS_PER_BLOCK})" if row["limiter"] == "threads" else ""
-        return f"none, it cannot be launched: too many {row['limiter']}{most}".replace(
-            "too many shared", "too much shared"
-        )
+        return f"none, it cannot be launched: {_TOO_MUCH[row['limiter']]}"
     blocks = row["blocks_per_sm"]
     return (
         f"{blocks} block{'s' * (blocks > 1)} = {row['warps_per_sm']} warps an SM, "
