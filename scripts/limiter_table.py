@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tilewright.bench.record import Measurement, load
+from tilewright.bench.rung_limits import Limited, limited
 from tilewright.cli.explain_limiter import WORDS
-from tilewright.cli.explain_limiter_counts import Limited, limited
 from tilewright.dtypes import dtype_of
 from tilewright.gpus import gpu_named
 from tilewright.ladder.rungs import RUNGS, Rung

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from tilewright.cli.explain_limiter_counts import Limited
+    from tilewright.bench.rung_limits import Limited
 
 WORDS = {
     "tensor": "Tensor Cores (mma)",
@@ -65,7 +65,7 @@ def limiter(
         A .jsonl file of measurements, or a folder of them, to set the model against.
     """
     from tilewright.bench.record import load
-    from tilewright.cli.explain_limiter_counts import limited
+    from tilewright.bench.rung_limits import limited
     from tilewright.dtypes import dtype_of
     from tilewright.gpus import gpu_named
     from tilewright.ladder.rungs import FAMILIES, select
