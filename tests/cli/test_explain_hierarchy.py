@@ -12,7 +12,7 @@ from tilewright.model.hierarchy import Shape, levels
 
 def test_the_levels_of_a_tensor_core_rung(explained: Any) -> None:
     rows = {row["level"]: row for row in explained("hierarchy hgemm_bcf_dbf_rw")}
-    assert list(rows) == ["matrix", "block", "warp", "instruction"]
+    assert list(rows) == ["matrix", "block", "warp", "instruction", "thread"]
     block, warp, mma = rows["block"], rows["warp"], rows["instruction"]
     assert (block["count"], block["m"], block["n"], block["k"]) == (1024, 128, 128, 32)
     assert (block["read_bytes"], block["held_bytes"]) == (16384, 32768)
@@ -23,16 +23,20 @@ def test_the_levels_of_a_tensor_core_rung(explained: Any) -> None:
     assert (mma["count"], mma["m"], mma["n"], mma["k"]) == (32, 16, 8, 16)
     assert mma["flops"] == 4096
     assert rows["matrix"]["intensity"] == 2048
+    thread = rows["thread"]  # 64 sums, as the roadmap's 8x8 tile of a thread
+    assert (thread["count"], thread["within"], thread["m"], thread["n"]) == (32, "warp", 8, 8)
+    assert thread["held_bytes"] == 64 * 4
+    assert thread["read_bytes"] == 4 * (4 * 4 + 4 * 2)  # registers of 4 A and 4 B fragments
 
 
 @pytest.mark.parametrize("name", list(RUNGS))
 def test_every_rung_has_levels_that_multiply_up(name: str, explained: Any) -> None:
-    matrix, block, *inner = explained(f"hierarchy {name} -m 1024 -n 2048 -k 512")
-    assert matrix["flops"] == block["count"] * block["flops"] * 512 // block["k"]
-    for above, level in zip([block, *inner], inner, strict=False):
-        assert above["flops"] == level["count"] * level["flops"] * (
-            above["k"] // level["k"] if level["level"] == "thread" else 1
-        )
+    rows = {row["level"]: row for row in explained(f"hierarchy {name} -m 1024 -n 2048 -k 512")}
+    for level in rows.values():
+        if level["within"] is not None:
+            above = rows[level["within"]]
+            steps = 1 if level["level"] == "instruction" else above["k"] // level["k"]
+            assert above["flops"] == level["count"] * level["flops"] * steps, level["level"]
 
 
 def test_threads_of_an_fma_kernel() -> None:

@@ -87,7 +87,7 @@ def shape_of(rung: Rung) -> Shape:
 
 def _row(rung: str, dtype: str, level: Level) -> dict[str, Any]:
     return {
-        "rung": rung, "dtype": dtype, "level": level.name, "count": level.count,
+        "rung": rung, "dtype": dtype, "level": level.name, "within": level.within or None, "count": level.count,
         "m": level.m, "n": level.n, "k": level.k, "reads_from": level.memory,
         "read_bytes": level.read_bytes, "held_bytes": level.held_bytes, "flops": level.flops,
         "intensity": level.intensity,
@@ -99,17 +99,17 @@ def _picture(rung: Rung, dtype: str, found: list[Level]) -> RenderableType:
         matrix = found[0]
         yield heading(f"{rung.name}, {matrix.m}×{matrix.n}×{matrix.k} {dtype}")
         for depth, level in enumerate(found):
-            yield from _level(level, found[depth - 1].name if depth else "", depth, width)
+            yield from _level(level, depth, width)
         yield line("")
         yield from _boxes(found)
 
     return Drawing(draw)
 
 
-def _level(level: Level, above: str, depth: int, width: int) -> Iterator[Text]:
+def _level(level: Level, depth: int, width: int) -> Iterator[Text]:
     indent = "   " * depth
     arrow = "└─ " if depth else ""
-    many = f"{level.count:,} of {level.m}×{level.n} a {above}" if depth else "1"
+    many = f"{level.count:,} of {level.m}×{level.n} a {level.within}" if depth else "1"
     yield line(
         f"{indent[3:]}{arrow}", (level.name, "bold"), f"  {many}, steps of {level.k} along K"
     )

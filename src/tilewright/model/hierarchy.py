@@ -13,13 +13,14 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """`count` tiles [m, n] of C at this level within one of the level above, in steps of `k`.
+    """`count` tiles [m, n] of C at this level in one of the level `within`, in steps of `k`.
 
     `memory` is where operands are read from, `read_bytes` those of one step of one tile,
     `flops` its operations. `held_bytes` are what the level keeps: tiles or accumulators.
     """
 
     name: str
+    within: str
     count: int
     m: int
     n: int
@@ -57,25 +58,38 @@ def levels(mnk: tuple[int, int, int], shape: Shape, element_bytes: int) -> list[
     (m, n, k), (bm, bn, bk), e = mnk, shape.block, element_bytes
     blocks = -(-m // bm) * -(-n // bn)
     found = [
-        Level("matrix", 1, m, n, k, "DRAM", e * k * (m + n), e * m * n),
+        Level("matrix", "", 1, m, n, k, "DRAM", e * k * (m + n), e * m * n),
         Level(
-            "block", blocks, bm, bn, bk, "L2 and DRAM",
+            "block", "matrix", blocks, bm, bn, bk, "L2 and DRAM",
             e * bk * (bm + bn), shape.buffers * e * bk * (bm + bn),
         ),
     ]  # fmt: skip
     if shape.warp is not None:
         wm, wn = shape.warp
-        warps = bm // wm * (bn // wn)
-        held = 4 * wm * wn
-        found.append(Level("warp", warps, wm, wn, bk, "shared memory", e * bk * (wm + wn), held))
+        warps, held = bm // wm * (bn // wn), 4 * wm * wn
+        read = e * bk * (wm + wn)
+        found.append(Level("warp", "block", warps, wm, wn, bk, "shared memory", read, held))
     if shape.mma is not None and shape.warp is not None:
-        (im, in_, ik), (wm, wn) = shape.mma, shape.warp
-        count = wm // im * (wn // in_) * (bk // ik)
-        read, held = e * ik * (im + in_), 4 * im * in_
-        found.append(Level("instruction", count, im, in_, ik, "registers", read, held))
+        found += _tensor_core_levels(shape.mma, shape.warp, bk, e)
     elif shape.thread is not None:
         tm, tn = shape.thread
-        many = WARP if shape.warp is not None else shape.threads
+        many, within = (WARP, "warp") if shape.warp is not None else (shape.threads, "block")
         read = e * (tm + tn)
-        found.append(Level("thread", many, tm, tn, 1, "shared memory", read, 4 * tm * tn))
+        found.append(Level("thread", within, many, tm, tn, 1, "shared memory", read, 4 * tm * tn))
     return found
+
+
+def _tensor_core_levels(
+    mma: tuple[int, int, int], warp: tuple[int, int], bk: int, e: int
+) -> list[Level]:
+    """The instruction, and a thread's share of the warp: of each 8 rows one, of 4 columns one."""
+    (im, in_, ik), (wm, wn) = mma, warp
+    count = wm // im * (wn // in_) * (bk // ik)
+    read, held = e * ik * (im + in_), 4 * im * in_
+    thread_read, thread_held = e * ik * (wm + wn) // WARP, 4 * wm * wn // WARP
+    return [
+        Level("instruction", "warp", count, im, in_, ik, "registers", read, held),
+        Level(
+            "thread", "warp", WARP, wm // 8, wn // 4, ik, "shared memory", thread_read, thread_held
+        ),
+    ]
