@@ -49,6 +49,8 @@ def test_threads_of_an_fma_kernel() -> None:
 
 def test_the_picture(shown: Any) -> None:
     said = shown("hierarchy hgemm_naive")
+    assert "\n      └─ instruction  32 of 16×8 a warp" in said
+    assert "\n      └─ thread  32 of 8×8 a warp" in said
     assert "└─ block  1,024 of 128×128 a matrix, steps of 32 along K\n" in said
     assert "holds 16 KiB of shared memory" in " ".join(said.split())
     assert "│     warp 0    │     warp 1    │     warp 2    │     warp 3    │" in said

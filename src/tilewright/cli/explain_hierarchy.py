@@ -87,7 +87,8 @@ def shape_of(rung: Rung) -> Shape:
 
 def _row(rung: str, dtype: str, level: Level) -> dict[str, Any]:
     return {
-        "rung": rung, "dtype": dtype, "level": level.name, "within": level.within or None, "count": level.count,
+        "rung": rung, "dtype": dtype, "level": level.name,
+        "within": level.within or None, "count": level.count,
         "m": level.m, "n": level.n, "k": level.k, "reads_from": level.memory,
         "read_bytes": level.read_bytes, "held_bytes": level.held_bytes, "flops": level.flops,
         "intensity": level.intensity,
@@ -98,8 +99,10 @@ def _picture(rung: Rung, dtype: str, found: list[Level]) -> RenderableType:
     def draw(width: int) -> Iterator[Text]:
         matrix = found[0]
         yield heading(f"{rung.name}, {matrix.m}×{matrix.n}×{matrix.k} {dtype}")
-        for depth, level in enumerate(found):
-            yield from _level(level, depth, width)
+        depths: dict[str, int] = {"": -1}
+        for level in found:
+            depths[level.name] = depths[level.within] + 1
+            yield from _level(level, depths[level.name], width)
         yield line("")
         yield from _boxes(found)
 
