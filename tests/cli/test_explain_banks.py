@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tilewright.__main__ import run
+
 DATA = Path(__file__).parents[1] / "data"
 RECORDED = json.loads((DATA / "access_counts_h200.json").read_text())["accesses"]
 
@@ -135,6 +137,16 @@ def test_the_picture(shown: Any) -> None:
     assert "1 wavefront (1 ideal), 32 banks used: 1-way, no conflict" in shown("banks")
     said = shown("banks --access ld.global.4 --stride 8")
     assert said.endswith("32 sectors of 32 bytes (4 ideal)\n")
+
+
+def test_a_wide_terminal_gets_more_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    assert run(["explain", "banks", "--stride", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("   bank   0  1  2  3  4  5  6  7│  8  9 10")
+    assert lines[3].startswith("      1  16  · 17  · 18  · 19  ·│ 20")
 
 
 def test_a_pattern_that_was_found_to_cost_more_says_so(explained: Any, shown: Any) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Text_ = Annotated[str | None, Parameter(allow_leading_hyphen=True)]
 
 _BANKS = 32
+_WIDE = 110  # columns with which the lanes get more room
 _MOST_SHARED = 2  # words told of in one line
 _MOST_PITCH = 1 << 20
 _INEXACT = {
@@ -263,19 +264,24 @@ def _picture(seen: _Seen) -> RenderableType:
 
 def _map(passes: list[Wavefront], width: int) -> Iterator[Text]:
     """Down the wavefronts, across the banks, in each place the lane that is served."""
-    ruler = "│".join("".join(f"{at + bank:2}" for bank in range(8)) for at in range(0, _BANKS, 8))
-    yield line((f"   bank {ruler}", "dim"))
+    cell = 3 if width >= _WIDE else 2
+    ruler = [f"{bank:{cell}}" for bank in range(_BANKS)]
+    yield line((f"   bank {_by_eights(ruler)}", "dim"))
     for number, services in enumerate(passes):
-        cells = [" ·"] * _BANKS
+        cells = ["·".rjust(cell)] * _BANKS
         for one in services:
-            name = " +" if len(one.lanes) > 1 else f"{one.lanes[0]:2}"
-            cells[one.bank : one.bank + one.banks] = [name, *["──"] * (one.banks - 1)]
-        drawn = "│".join("".join(cells[at : at + 8]) for at in range(0, _BANKS, 8))
-        yield line((f"{number:7} ", "dim"), (drawn, "green" if not number else "yellow"))
+            name = ("+" if len(one.lanes) > 1 else str(one.lanes[0])).rjust(cell)
+            cells[one.bank : one.bank + one.banks] = [name, *["─" * cell] * (one.banks - 1)]
+        style = "green" if not number else "yellow"
+        yield line((f"{number:7} ", "dim"), (_by_eights(cells), style))
         shared = [one for one in services if len(one.lanes) > 1]
         if 0 < len(shared) <= _MOST_SHARED:
             for told in sentence(_sharing(shared), width - 8):
                 yield line((f"        {told.plain}", "dim"))
+
+
+def _by_eights(cells: list[str]) -> str:
+    return "│".join("".join(cells[at : at + 8]) for at in range(0, _BANKS, 8))
 
 
 def _sharing(shared: list[Service]) -> str:
