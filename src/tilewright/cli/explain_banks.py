@@ -194,9 +194,15 @@ def _shared(asked: _Asked) -> tuple[list[Place], str, list[int]]:
 
 
 def _rows_only(asked: _Asked) -> None:
-    for name in ("swizzle", "chunk", "lanes_per_row", "column"):
-        if getattr(asked, name) not in (None, False):
-            option = name.replace("_", "-")
+    """Raises: InputError for an option that means something in rows alone."""
+    given = {
+        "swizzle": asked.swizzle is not None,
+        "chunk": asked.chunk is not None,
+        "lanes-per-row": asked.lanes_per_row is not None,
+        "column": asked.column,
+    }
+    for option, is_given in given.items():
+        if is_given:
             raise InputError(f"--{option} needs rows; give --pitch, the distance of two of them.")
 
 
