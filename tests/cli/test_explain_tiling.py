@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import select
 import subprocess
 import sys
@@ -49,7 +48,7 @@ def test_a_frame_when_piped(shown: Any) -> None:
 
 def in_a_terminal(*words: str, **environment: str) -> tuple[int, str]:
     """Exit code and what a terminal of 100 columns got."""
-    parent, child = pty.openpty()
+    parent, child = pytest.importorskip("pty").openpty()  # Windows has none
     env = {**os.environ, "COLUMNS": "100", "TERM": "xterm-256color", **environment}
     with subprocess.Popen(
         [sys.executable, "-m", "tilewright", "explain", *words],
