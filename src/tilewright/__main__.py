@@ -37,6 +37,12 @@ app.command(compare)
 app.command(import_record, name="import-record")
 app.command(plot)
 app.command(emulate, help_format="plaintext")  # its example keeps its lines
+app.command(  # by name: its many commands cost the others no time
+    "tilewright.cli.explain:app",
+    name="explain",
+    help="Explain the arithmetic behind the rungs, at once and without a GPU.\n\n"
+    "Example: tilewright explain tile --bm 128 --bn 128 --bk 8",
+)
 app.command(doctor)
 app.command(cache)
 

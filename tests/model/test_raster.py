@@ -10,7 +10,7 @@ import pytest
 
 import tilewright
 from tilewright.errors import InputError
-from tilewright.model.raster import raster
+from tilewright.model.raster import Grid, order_named, raster, wave_reads
 
 
 def tiles_of(tiles_m: int, tiles_n: int, width: int = 8) -> list[tuple[int, int]]:
@@ -71,3 +71,37 @@ def test_the_kernels_use_the_same_formula() -> None:
 def test_blocks_outside_the_grid_are_refused(arguments: tuple[int, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         raster(*arguments)
+
+
+@pytest.mark.parametrize("name", ["rows", "columns", "panels:1", "panels:8", "groups:3"])
+def test_every_order_covers_the_grid_once(name: str) -> None:
+    order = order_named(name)
+    for tiles_m, tiles_n in ((1, 1), (5, 7), (16, 3), (1, 40)):
+        walked = [order.tile(block, tiles_m, tiles_n) for block in range(tiles_m * tiles_n)]
+        assert sorted(walked) == list(product(range(tiles_m), range(tiles_n)))
+
+
+def test_groups_are_tritons() -> None:
+    """GROUP_SIZE_M of Triton's matmul tutorial, which walks groups of rows column by column."""
+    tiles_m, tiles_n, group = 10, 6, 4
+    order = order_named(f"groups:{group}")
+    for pid in range(tiles_m * tiles_n):
+        first = pid // (group * tiles_n) * group
+        height = min(tiles_m - first, group)
+        inside = pid % (group * tiles_n)
+        expected = first + inside % height, inside // height
+        assert order.tile(pid, tiles_m, tiles_n) == expected
+
+
+def test_a_wave_that_holds_the_whole_grid_reads_everything_once() -> None:
+    grid = Grid(m=300, n=500, k=64, bm=128, bn=128, element_bytes=2)
+    (wave,) = wave_reads(order_named("rows"), grid, 1000)
+    assert (wave.blocks, wave.rows, wave.columns) == (12, 3, 4)
+    assert wave.bytes == grid.least_bytes == 2 * 64 * 800
+    assert grid.read_bytes == 2 * 64 * (4 * 300 + 3 * 500)
+
+
+def test_a_wave_of_one_block_shares_nothing() -> None:
+    grid = Grid(m=300, n=500, k=64, bm=128, bn=128, element_bytes=2)
+    reads = wave_reads(order_named("panels:2"), grid, 1)
+    assert sum(wave.bytes for wave in reads) == grid.read_bytes

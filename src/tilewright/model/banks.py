@@ -60,7 +60,7 @@ def shared_load(addresses: Lanes, width: int) -> Cost:
     """ld.shared of `width` bytes a lane: 1, 2, 4, 8 or 16."""
     _check("width", width, (1, 2, 4, 8, 16))
     groups = _groups(addresses, max(width, 4))
-    if width < 8 or not _neighbours_agree(addresses):
+    if width < 8 or not neighbours_agree(addresses):
         return Cost(_passes(groups, max(width, 4)), len(groups))
     doubled = _passes(_groups(addresses, width, 2 * ROW // width), width)
     return Cost(doubled, min(doubled, len(groups)))
@@ -108,10 +108,10 @@ def cp_async_ca(shared: Lanes, global_: Lanes, width: int) -> Cost:
     H200 up to half as much again, for no closed rule is known in which order they get through.
     """
     _check("width", width, (4, 8, 16))
-    copies = _copies(shared, global_)
+    moves = copies(shared, global_)
     wavefronts = groups = 0
-    for first in range(0, len(copies), ROW // width):
-        group = [copy for copy in copies[first : first + ROW // width] if copy is not None]
+    for first in range(0, len(moves), ROW // width):
+        group = [copy for copy in moves[first : first + ROW // width] if copy is not None]
         if group:
             groups += 1
             sides = zip(*group, strict=True)
@@ -163,7 +163,7 @@ def cp_async_cg(shared: Lanes, global_: Lanes) -> Cost:
     """
     halves: defaultdict[tuple[int, int, int], int] = defaultdict(int)
     targets = set()
-    for copy in _copies(shared, global_):
+    for copy in copies(shared, global_):
         if copy is not None and copy[1] not in targets:
             source, target = copy
             targets.add(target)
@@ -209,7 +209,7 @@ def _busiest(units: Iterable[int], unit: int) -> int:
     return max(count)
 
 
-def _neighbours_agree(addresses: Lanes) -> bool:
+def neighbours_agree(addresses: Lanes) -> bool:
     """All lanes n and n^1, or all lanes n and n^2, have one address, or one of them takes no part.
 
     NVIDIA describes it for CC 7.0 to 7.5 (developer forum, topic 77228); sm_90 does the same.
@@ -224,7 +224,7 @@ def _neighbours_agree(addresses: Lanes) -> bool:
     return all(a is None or b is None or a == b for a, b in by_two)
 
 
-def _copies(shared: Lanes, global_: Lanes) -> list[tuple[int, int] | None]:
+def copies(shared: Lanes, global_: Lanes) -> list[tuple[int, int] | None]:
     """(source, target) of each lane of a cp.async."""
     _check_lanes(shared)
     if len(shared) != len(global_):

@@ -1,0 +1,96 @@
+"""Writes docs/limiter.md: what binds each rung on an H200, and the model beside measured times.
+
+python scripts/limiter_table.py          # writes it
+python scripts/limiter_table.py --check  # fails where the page is stale
+
+The table stands between two marks and can be taken over as it is by another page. Rungs without
+a measured time of their present code on an H200 show "–".
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tilewright.bench.record import Measurement, load
+from tilewright.bench.rung_limits import Limited, limited
+from tilewright.cli.explain_limiter import WORDS
+from tilewright.dtypes import dtype_of
+from tilewright.gpus import gpu_named
+from tilewright.ladder.rungs import RUNGS, Rung
+from tilewright.problem import Problem
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "limiter.md"
+MEASUREMENTS = ROOT / "measurements"
+BEGIN = "<!-- begin: scripts/limiter_table.py -->"
+END = "<!-- end: scripts/limiter_table.py -->"
+SIZE = 4096
+SHOWN = ("tensor", "fma", "shared", "l2", "dram", "latency")
+HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "l2": "L2", "dram": "DRAM",
+         "latency": "latency"}  # fmt: skip
+
+
+def main(arguments: list[str]) -> int:
+    text = PAGE.read_text(encoding="utf-8")
+    fresh = replaced(text, tables(RUNGS.values(), load(MEASUREMENTS)))
+    if "--check" in arguments:
+        if fresh != text:
+            print(f"{PAGE} is stale; run {Path(__file__).name}", file=sys.stderr)
+        return int(fresh != text)
+    PAGE.write_text(fresh, encoding="utf-8")
+    return 0
+
+
+def replaced(text: str, part: str) -> str:
+    """The page with this between its two marks."""
+    head, begin, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE} lacks {BEGIN} or {END}.")
+    return f"{head}{BEGIN}\n\n{part}\n\n{END}{tail}"
+
+
+def tables(rungs: Iterable[Rung], lines: Sequence[Measurement]) -> str:
+    """One table for each family and type."""
+    gpu = gpu_named("h200")
+    groups: dict[tuple[str, str], list[Limited]] = {}
+    for rung in rungs:
+        if not rung.file.endswith(".cu"):
+            continue
+        for name in rung.dtypes:
+            problem = Problem(SIZE, SIZE, SIZE, dtype_of(name))
+            if rung.refusal(problem) is None:
+                found = limited(rung, problem, gpu, lines)
+                groups.setdefault((rung.family, name), []).append(found)
+    return "\n\n".join(table(family, name, found) for (family, name), found in groups.items())
+
+
+def table(family: str, dtype: str, found: Sequence[Limited]) -> str:
+    shown = [name for name in SHOWN if any(each.limits.us[name] for each in found)]
+    heads = ["rung", *(HEADS[name] for name in shown), "binds", "model", "measured", "error"]
+    rows = [
+        f"**{family}, {dtype}, {SIZE}³ on an NVIDIA H200** (µs)",
+        "",
+        f"| {' | '.join(heads)} |",
+        f"|:--{'|--:' * len(shown)}|:--|--:|--:|--:|",
+    ]
+    return "\n".join(rows + [row(each, shown) for each in found])
+
+
+def row(each: Limited, shown: Sequence[str]) -> str:
+    limits = each.limits
+    cells = [each.rung.name]
+    for name in shown:
+        value = f"{limits.us[name]:.0f}"
+        cells.append(f"**{value}**" if name == limits.binding else value)
+    measured, error = "–", "–"
+    if each.measured is not None and each.error is not None:
+        measured, error = f"{each.measured.us:.0f}", f"{each.error:+.1%}"
+    cells += [WORDS[limits.binding], f"{limits.predicted_us:.0f}", measured, error]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""What one block of a rung costs by the emulator, its limits, and the time that was measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tilewright.bench.includes import code_of
+from tilewright.bench.inputs import operands
+from tilewright.bench.ladder import build_rung, rung_launch
+from tilewright.bench.record import Measurement, source_hash
+from tilewright.engines.emulator import EmulatorEngine
+from tilewright.errors import InputError
+from tilewright.gpus import Gpu, gpu_reported
+from tilewright.ladder.rungs import KERNEL, Rung
+from tilewright.model.limiter import Counts, Limits, Run, limits
+from tilewright.model.occupancy import blocks_per_sm
+from tilewright.model.raster import Grid, order_named, wave_reads
+from tilewright.problem import Problem
+
+if TYPE_CHECKING:
+    from tilewright.emulator.report import Report
+
+_MMA = re.compile(r"mma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.")
+_HALF_RATE, _TWICE = ("tf32",), ("e4m3", "e5m2", "s8", "u8")
+_FP32 = re.compile(r"(fma|mul|add|sub)\.(r[nzmp]\.)?(ftz\.)?(sat\.)?f32$")
+STEPS = (4, 8)  # K steps of the two runs; even, since loops are unrolled in twos
+SECTOR = 32
+
+
+@dataclass(frozen=True)
+class Limited:
+    """A rung on a problem: its limits, how it is resident, and the newest time measured."""
+
+    rung: Rung
+    problem: Problem
+    gpu: Gpu
+    limits: Limits
+    run: Run
+    measured: Measurement | None
+
+    @property
+    def error(self) -> float | None:
+        """The model's time over the measured one, less one."""
+        if self.measured is None:
+            return None
+        return self.limits.predicted_us / self.measured.us - 1
+
+
+def limited(rung: Rung, problem: Problem, gpu: Gpu, lines: Iterable[Measurement] = ()) -> Limited:
+    """Counts one block at two depths of K and scales: blocks do equal work, steps too.
+
+    Raises: InputError for a problem that the rung does not take, ToolchainError without NVRTC,
+    UnsupportedError for what the emulator does not model. Cost: 0.1 s and a compilation.
+    """
+    if why := rung.refusal(problem):
+        raise InputError(why)
+    few, many = (one_block(rung, problem, gpu, steps) for steps in STEPS)
+    steps = problem.k // rung.tile.bk
+    used = build_rung(rung, problem, gpu.arch).resources[KERNEL]
+    shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
+    held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
+    x, y, z = rung.grid(problem)
+    run = Run(x * y * z, held, steps, rung.buffers, _dram_bytes(rung, problem, gpu, held))
+    counts = scaled(counts_of(few), counts_of(many), steps)
+    found = limits(counts, run, gpu)
+    return Limited(rung, problem, gpu, found, run, newest(lines, rung, problem, gpu))
+
+
+def one_block(rung: Rung, problem: Problem, gpu: Gpu, steps: int) -> Report:
+    """The report of one block's tile of C, over so many steps of K."""
+    small = Problem(rung.tile.bm, rung.tile.bn, rung.tile.bk * steps, problem.dtype)
+    engine = EmulatorEngine(gpu)
+    a, b = map(engine.upload, operands(small, "zeros", 0))
+    c = engine.empty((small.m, small.n), problem.dtype.numpy())
+    artifact = build_rung(rung, small, gpu.arch)
+    return engine.launch(rung_launch(rung, artifact, small, (a, b, c)))
+
+
+def counts_of(report: Report) -> Counts:
+    """Of the whole launch."""
+    issued, totals = report.instructions, report.totals
+    products = {opcode: match for opcode in issued if (match := _MMA.match(opcode))}
+    flops = sum(
+        issued[opcode] * 2 * int(match[1]) * int(match[2]) * int(match[3])
+        for opcode, match in products.items()
+    )
+    fma = sum(count for opcode, count in issued.items() if _FP32.fullmatch(opcode))
+    return Counts(
+        flops,
+        fma,
+        totals["shared_wavefronts"],
+        totals["instructions"],
+        totals["global_sectors_load"] * SECTOR,
+        totals["global_sectors_store"] * SECTOR,
+        _scale(products),
+    )
+
+
+def _scale(products: Iterable[str]) -> float:
+    """The rate of the mma's type over that of 16 bits."""
+    words = {word for opcode in products for word in opcode.split(".")}
+    if words & set(_HALF_RATE):
+        return 0.5
+    return 2.0 if words & set(_TWICE) else 1.0
+
+
+def scaled(few: Counts, many: Counts, steps: int) -> Counts:
+    """The counts at `steps` from those at the two depths of STEPS: a part per step and a rest."""
+    first, second = STEPS
+
+    def at(low: float, high: float) -> float:
+        return low + (high - low) * (steps - first) / (second - first)
+
+    return Counts(
+        at(few.mma_flops, many.mma_flops),
+        at(few.fma_issues, many.fma_issues),
+        at(few.shared_wavefronts, many.shared_wavefronts),
+        at(few.instructions, many.instructions),
+        at(few.load_bytes, many.load_bytes),
+        at(few.store_bytes, many.store_bytes),
+        many.mma_scale,
+    )
+
+
+def _dram_bytes(rung: Rung, problem: Problem, gpu: Gpu, held: int) -> int:
+    """C once, and A and B once where they fit the L2 cache, else once for each wave."""
+    tile, e = rung.tile, problem.dtype.bytes
+    grid = Grid(problem.m, problem.n, problem.k, tile.bm, tile.bn, e)
+    out = problem.m * problem.n * e
+    if grid.least_bytes <= gpu.l2_bytes or not held:
+        return grid.least_bytes + out
+    reads = wave_reads(order_named("panels:8"), grid, gpu.sms * held)
+    return sum(wave.bytes for wave in reads) + out
+
+
+def newest(
+    lines: Iterable[Measurement], rung: Rung, problem: Problem, gpu: Gpu
+) -> Measurement | None:
+    """The latest line of this rung's present code on this problem and GPU."""
+    here = source_hash(code_of(rung.text))
+    mine = [
+        line
+        for line in lines
+        if (line.name, line.source_hash) == (rung.name, here)
+        and (line.m, line.n, line.k) == (problem.m, problem.n, problem.k)
+        and (line.dtype, line.layout) == (problem.dtype.name, problem.layout)
+        and gpu_reported(line.gpu) == gpu
+    ]
+    return max(mine, key=lambda line: line.taken, default=None)

@@ -1,0 +1,103 @@
+"""`tilewright explain limiter`: what binds, what it says of it, and a page that is fresh."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tilewright.bench.rung_limits import Limited, limited
+from tilewright.errors import UnsupportedError
+from tilewright.ladder.rungs import Rung
+
+pytestmark = pytest.mark.usefixtures("compiler")
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "limiter_table.py"
+MEASURED = ROOT / "measurements"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("limiter_table", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_fresh(script: ModuleType) -> None:
+    assert script.main(["--check"]) == 0, f"run scripts/{SCRIPT.name}"
+
+
+def test_a_stale_page_is_told(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(script.PAGE.read_text(encoding="utf-8").replace("**1215**", "**1**", 1))
+    monkeypatch.setattr(script, "PAGE", page)
+    assert script.main(["--check"]) == 1
+    assert script.main([]) == script.main(["--check"]) == 0
+
+
+def test_what_binds_the_first_rungs(explained: Any, shown: Any) -> None:
+    words = f"limiter --measured {MEASURED}/h200-hgemm.jsonl"
+    rows = {row["rung"]: row for row in explained(words)}
+    assert {row["binding"] for row in rows.values()} == {"shared"}
+    naive, bcf, dbf = (rows[f"hgemm_{name}"] for name in ("naive", "bcf", "bcf_dbf"))
+    # 2240 and 576 wavefronts a K step: 1024 blocks of 128 steps over 132 SMs of 1.83 GHz
+    for row, wavefronts in ((naive, 2240), (bcf, 576), (dbf, 576)):
+        assert row["shared_us"] == pytest.approx(1024 * 128 * wavefronts / 132 / 1830)
+    assert bcf["latency_us"] > 100 * dbf["latency_us"]
+    assert naive["fma_us"] == 0
+    assert naive["measured_us"] is not None
+    assert naive["taken"].startswith("2026-")
+    said = " ".join(shown(words).split())
+    by_model = f"all together {naive['predicted_us']:,.1f} µs by the model"
+    assert f"bound by shared-memory wavefronts; {by_model}" in said
+
+
+def test_without_measurements_nothing_is_compared(explained: Any) -> None:
+    (row,) = explained("limiter hgemm_bcf -m 1024 -n 1024 -k 1024")
+    assert (row["measured_us"], row["error"], row["taken"]) == (None, None, None)
+    assert row["rates_measured"] is True
+
+
+def test_another_chip_is_labelled(explained: Any, shown: Any) -> None:
+    (row,) = explained("limiter hgemm_bcf --gpu rtx5060")
+    assert (row["binding"], row["rates_measured"]) == ("tensor", False)
+    assert "for sm_120 they are assumed." in " ".join(
+        shown("limiter hgemm_bcf --gpu rtx5060").split()
+    )
+
+
+def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, explained: Any, shown: Any
+) -> None:
+    def without_naive(rung: Rung, *others: Any) -> Limited:
+        if rung.name == "hgemm_naive":
+            raise UnsupportedError("wgmma is not modelled.")
+        return limited(rung, *others)
+
+    monkeypatch.setattr("tilewright.bench.rung_limits.limited", without_naive)
+    names = [row["rung"] for row in explained("limiter")]
+    assert names == ["hgemm_bcf", "hgemm_bcf_dbf", "hgemm_bcf_dbf_rw"]
+    assert "\nhgemm_naive: wgmma is not modelled.\n" in shown("limiter")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("hgemm_bfc", "rung='hgemm_bfc' is not known; did you mean hgemm_bcf?"),
+        ("hgemm -m 100", "m=100 is not a multiple of 128, as hgemm_naive needs; the nearest"),
+        ("--measured /nowhere.jsonl", "/nowhere.jsonl cannot be read:"),
+        ("--gpu b200", "gpu='b200' is not in the table; did you mean h200?"),
+        ("--dtype fp32", "hgemm_naive takes bf16 or fp16, not fp32."),
+    ],
+)
+def test_bad_input(words: str, said: str, refused: Any) -> None:
+    assert refused(f"limiter {words}").startswith(said)

@@ -1,0 +1,122 @@
+"""The limiter and the queueing behind it, on numbers that can be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.errors import InputError
+from tilewright.gpus import gpu_named
+from tilewright.model.limiter import Counts, Run, limits
+from tilewright.model.queueing import round_time
+
+
+def test_one_customer_takes_the_sum() -> None:
+    assert round_time([576, 422], 600, 1) == 1598
+
+
+def test_two_customers_overlap_partly() -> None:
+    """By hand: 576/998 and 422/998 of a customer wait where the second arrives."""
+    expected = 576 * (1 + 576 / 998) + 422 * (1 + 422 / 998)
+    assert round_time([576, 422], 0, 2) == pytest.approx(expected)
+
+
+def test_equal_stations_are_the_textbooks() -> None:
+    """n customers at m stations of demand 1: a round takes m + n - 1."""
+    for stations in (1, 2, 5):
+        for customers in (1, 2, 3, 10):
+            found = round_time([1.0] * stations, 0, customers)
+            assert found == pytest.approx(stations + customers - 1)
+
+
+def test_the_busiest_station_sets_the_pace_of_many() -> None:
+    per_customer = round_time([3.0, 1.0], 50, 400) / 400
+    assert per_customer == pytest.approx(3.0, rel=1e-3)
+
+
+def test_nothing_to_do_takes_no_time() -> None:
+    assert round_time([0.0, 0.0], 0, 3) == 0
+    with pytest.raises(InputError, match="customers=0 must be 1 or more"):
+        round_time([1], 0, 0)
+    with pytest.raises(InputError, match="cannot be negative"):
+        round_time([1, -1], 0, 1)
+
+
+H200 = gpu_named("h200")
+STEP = Counts(256 * 4096, 0, 576, 512, 16384, 0)  # hgemm_bcf's, one K step of 32
+
+
+def of(steps: int, **other: float) -> Counts:
+    values = {name: getattr(STEP, name) * steps for name in STEP.__slots__ if name != "mma_scale"}
+    return Counts(**(values | other))
+
+
+def test_each_resources_time() -> None:
+    us = limits(of(128), Run(132, 1, 128, 1, 4800e6), H200).us
+    clocks = {name: value * 1830 for name, value in us.items()}
+    assert clocks["shared"] == pytest.approx(128 * 576)
+    assert clocks["tensor"] == pytest.approx(128 * 432, rel=2e-3)  # 2428 FLOP a clock and SM
+    assert clocks["issue"] == pytest.approx(128 * 512 / 4)
+    assert clocks["l2"] == pytest.approx(128 * 16384 / 48)
+    assert clocks["latency"] == pytest.approx(128 * (340 + 16384 / 75))
+    assert us["dram"] == pytest.approx(1000)
+    assert us["fma"] == 0
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [
+        ("shared_wavefronts", "shared"),
+        ("instructions", "issue"),
+        ("fma_issues", "fma"),
+        ("mma_flops", "tensor"),
+        ("load_bytes", "l2"),
+    ],
+)
+def test_the_slowest_resource_binds_and_is_a_floor(field: str, name: str) -> None:
+    found = limits(of(128, **{field: 1e9}), Run(1024, 2, 128, 2, 0), H200)
+    assert found.binding == name
+    assert found.predicted_us >= found.us[name]
+    assert 0 < found.overlap <= 1
+
+
+def test_memory_can_bind_too() -> None:
+    assert limits(of(128), Run(1024, 2, 128, 2, 1e12), H200).binding == "dram"
+
+
+def test_a_second_buffer_hides_a_load_that_is_shorter_than_the_work() -> None:
+    single, double = (limits(of(128), Run(1056, 2, 128, n, 0), H200) for n in (1, 2))
+    assert single.us["latency"] == pytest.approx(128 * double.us["latency"])
+    assert double.predicted_us < single.predicted_us
+    # Work much shorter than the load: each further buffer hides as much again.
+    thin = of(128, mma_flops=0, shared_wavefronts=128 * 100)
+    left = [limits(thin, Run(132, 1, 128, n, 0), H200).us["latency"] for n in (1, 2, 3, 9)]
+    assert left[0] - left[1] == pytest.approx(left[1] - left[2])
+    assert left[3] == pytest.approx(left[0] / 128)
+
+
+def test_a_tail_of_few_blocks_is_shorter_than_a_wave() -> None:
+    """A wave is 264 blocks; up to 132 more have an SM each to themselves."""
+    one, one_more, half, more_than_half = (
+        limits(of(128), Run(blocks, 2, 128, 2, 0), H200).predicted_us
+        for blocks in (264, 265, 396, 397)
+    )
+    assert one < one_more == half < more_than_half == pytest.approx(2 * one)
+
+
+def test_types_of_half_and_twice_the_rate() -> None:
+    plain = limits(of(1), Run(1, 1, 1, 1, 0), H200).us["tensor"]
+    for scale in (0.5, 2.0):
+        counts = of(1, mma_scale=scale)
+        assert limits(counts, Run(1, 1, 1, 1, 0), H200).us["tensor"] == pytest.approx(plain / scale)
+
+
+def test_ampere_has_half_the_fma_lanes() -> None:
+    counts = of(1, fma_issues=4)
+    a100 = gpu_named("a100")
+    found = [limits(counts, Run(gpu.sms, 1, 1, 1, 0), gpu).us["fma"] for gpu in (H200, a100)]
+    assert found == [pytest.approx(1 / 1830), pytest.approx(2 / 1410)]
+
+
+def test_a_kernel_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InputError, match="no block of the kernel fits on an SM of NVIDIA H200"):
+        limits(STEP, Run(1, 0, 1, 1, 0), H200)
