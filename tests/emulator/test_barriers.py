@@ -287,8 +287,9 @@ def test_a_block_s_barrier_misses_who_has_exited(execute: Execute) -> None:
     assert kinds(report) == ["divergent-barrier", "divergent-barrier"]
     assert second.line == first.line + 1
     assert first.message == (
-        "divergent-barrier at 'bar.sync 0': 24 threads of the block have exited and never come, "
-        "the first of them lane 8 of warp 1 (block 0, warp 0, lane 0)"
+        "divergent-barrier at 'bar.sync 0': 24 threads of the block ended without coming here, "
+        "the first of them lane 8 of warp 1: all must pass, so it may not stand behind a branch or "
+        "a return that some take (block 0, warp 0, lane 0)"
     )
     assert kinds(start(execute, LEAVE.format(bound=40, second=0), checks=False)) == []
 

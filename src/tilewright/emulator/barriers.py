@@ -239,8 +239,9 @@ class Barriers:
             if count is None and missed.any():
                 block, warp, lane = (int(i) for i in np.argwhere(missed)[0])
                 what = (
-                    f"{int(missed[block].sum())} threads of the block have exited and never come, "
-                    f"the first of them lane {lane} of warp {warp}"
+                    f"{int(missed[block].sum())} threads of the block ended without coming here, "
+                    f"the first of them lane {lane} of warp {warp}: all must pass, so it may not "
+                    "stand behind a branch or a return that some take"
                 )
                 first = (int(i) for i in np.argwhere(lanes[block])[0])
                 machine.fault_at("divergent-barrier", self._at(number), what, block, *first)

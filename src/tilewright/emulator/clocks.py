@@ -27,7 +27,7 @@ class Clocks:
         self.seen = np.zeros((1, warps, warps), np.int64)
         self.told: dict[int, Array] = {}  # barrier → what those know that arrived [B, W]
         self.heard = np.zeros((1, warps, warps), np.int64)  # from flags, but not known yet
-        self.fenced = np.zeros((1, warps), np.int64)  # the period that began at the last fence
+        self.fenced = np.zeros((1, warps, warps), np.int64)  # what lies before a fence, see `fence`
         self.fences = False  # whether there was any
         self.even = True  # every warp has seen all periods but the present one, the same for all
 
@@ -65,6 +65,9 @@ class Clocks:
         self.turn[on] = self.shuffles[on] = 0
         joined = np.maximum(self.seen, known[:, None, :])
         self.seen = np.where(on[:, :, None], joined, self.seen)
+        if self.fences:
+            fenced = np.where(on[:, :, None], self.fenced, 0).max(1, keepdims=True)
+            self.fenced = np.where(on[:, :, None], fenced, self.fenced)
 
     def sync_warps(self, mask: Mask) -> None:
         """__syncwarp in the warps that have an active lane."""
@@ -77,7 +80,10 @@ class Clocks:
             self._renew(spent)
 
     def _renew(self, warps: Array) -> None:
-        """Begins a new period in warps that have just been synced and have no turns left."""
+        """Begins a new period in warps that have just been synced and have no turns left.
+
+        After thousands of shuffles alone this orders what only __syncwarp would.
+        """
         self._expand()
         self.even = False
         on = np.broadcast_to(warps, self.period.shape)
@@ -92,10 +98,15 @@ class Clocks:
         if self.shuffles.shape[0] < warps.shape[0]:
             self._expand()
         self.shuffles += warps
+        spent = warps & (self.turn + self.shuffles >= MOST_TURNS)
+        if spent.any():
+            self._renew(spent)
 
     def fence(self, mask: Mask) -> None:
         """A fence ends the period of its warp, so that a flag can say what lies before it.
 
+        `fenced[w, v]` are the periods of warp v that lie before a fence of w, or of a warp that has
+        passed a barrier with it since: what all fenced before the barrier, one may tell behind it.
         No period that the warp knows of is later than its own, so that what lies before a period
         of one warp lies before it in all warps that this one waited for.
         """
@@ -106,7 +117,8 @@ class Clocks:
         self._join(on)
         later = np.maximum(self.period + 1, self.seen.max(-1))
         self.period = np.where(on, later, self.period)
-        self.fenced = np.where(on, self.period, self.fenced)
+        own = np.where(np.eye(self.warps, dtype=bool), self.period[:, :, None], self.seen)
+        self.fenced = np.where(on[:, :, None], np.maximum(self.fenced, own), self.fenced)
 
     def learn(self, mask: Mask) -> None:
         """An acquiring access: from now on its warps know what they heard."""
@@ -118,11 +130,8 @@ class Clocks:
 
     def telling(self, block: int, warp: int) -> Array | None:
         """The periods [W] that lie before a flag which this warp sets now; None without a fence."""
-        if not self.fenced[block, warp]:
-            return None
-        row: Array = self.seen[block, warp].copy()
-        row[warp] = self.fenced[block, warp]
-        return row
+        row: Array = self.fenced[min(block, len(self.fenced) - 1), warp]
+        return row.copy() if row.any() else None
 
     def hear(self, block: int, warp: int, told: Array) -> None:
         """This warp read a flag; it may rely on that from its next fence or barrier on."""
@@ -141,18 +150,18 @@ class Clocks:
         one = np.minimum(who, self.warps - 1)
         known = self.seen[row, warp, one]
         if (who == MANY).any():
-            least = self.seen[row, warp].min(-1)
-            known = np.where(who == MANY, least, known)
+            known = np.where(who == MANY, self.seen[row, warp].min(-1), known)
         earlier: Array = period < known
         return earlier
 
-    def all_before(self, block: Array, warp: Array, others: Array, period: Array) -> Array:
-        """Like `before`, of all the warps that a bit of `others` names but the warp itself."""
+    def late(self, block: Array, warp: Array, periods: Array) -> Array:
+        """Of periods [n, W], one for each warp of the block, those not before now in `warp`.
+
+        A period below 0 is none; the warp itself is never late.
+        """
         row = block if self.period.shape[0] > 1 else np.zeros_like(block)
-        one = np.arange(self.warps)
-        named = (others[:, None] >> one & 1 == 1) & (one != warp[:, None])
-        later = named & (period[:, None] >= self.seen[row, warp])
-        found: Array = ~later.any(1)
+        others = np.arange(self.warps) != warp[:, None]
+        found: Array = others & (periods >= 0) & (periods >= self.seen[row, warp])
         return found
 
     def now(self, block: Array, warp: Array, reads: bool = False) -> tuple[Array, Array]:

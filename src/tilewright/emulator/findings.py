@@ -46,6 +46,7 @@ class Findings:
         self._instructions = instructions
         self._first: dict[tuple[str, int, int], Finding] = {}
         self._more: dict[tuple[str, int, int], int] = {}
+        self._ranks: dict[tuple[str, int, int], int] = {}
 
     def block_id(self, block: int) -> int:
         """The linear id of a block of the chunk."""
@@ -85,13 +86,17 @@ class Findings:
         array: str | None,
         other_line: int | None,
         count: int,
+        rank: int = 0,
     ) -> None:
         """Reports `count` lanes or cells, the first in (block of the chunk, warp, lane).
 
-        `array` is the name of the array, None for shared memory.
+        `array` is the name of the array, None for shared memory. A later one of a higher rank
+        takes the place of what was reported: its remedy helps both.
         """
-        if self._again((kind, at, 0), count):
+        key = (kind, at, 0)
+        if self._again(key, count) and rank <= self._ranks.get(key, 0):
             return
+        self._ranks[key] = rank
         message = f"{self._instructions[at].opcode} {what}"
         space = "global" if array else "shared"
         self._report(kind, at, message, lane, address, array, other_line, space)

@@ -61,12 +61,12 @@ class Flags:
     def _tell(self, lanes: list[tuple[int, int, int]], shared: bool) -> None:
         for block, warp, address in lanes:
             row = self._clocks.telling(block, warp)
-            if row is not None:
-                told = self._told.get((block, address))
-                self._told[block, address] = row if told is None else np.maximum(told, row)
+            if row is None:
+                continue
+            told = self._told.get((block, address))
+            self._told[block, address] = row if told is None else np.maximum(told, row)
             if not shared:
-                period = int(self._clocks.period[min(block, len(self._clocks.period) - 1), warp])
-                self._knowledge.release(self._of_grid(block), period, address)
+                self._knowledge.release(self._of_grid(block), row, address)
 
     def _hear(self, lanes: list[tuple[int, int, int]], shared: bool) -> None:
         for block, warp, address in lanes:

@@ -37,10 +37,15 @@ class BasicBlock:
 
 
 def polls(kernel: Kernel, block: BasicBlock) -> bool:
-    return any(
-        _POLL.search(instruction.opcode)
-        for instruction in kernel.instructions[block.first : block.last]
-    )
+    return poll_in(kernel, block) is not None
+
+
+def poll_in(kernel: Kernel, block: BasicBlock) -> int | None:
+    """The first instruction of the block that reads what other threads may write meanwhile."""
+    here = range(block.first, block.last)
+    found = [at for at in here if _POLL.search(kernel.instructions[at].opcode)]
+    loads = [at for at in found if kernel.instructions[at].mnemonic != "nanosleep"]
+    return next(iter(loads or found), None)
 
 
 def loops(blocks: list[BasicBlock], number: int) -> bool:

@@ -114,6 +114,8 @@ class Hazards:
         return early
 
     def _check_set(self, access: Access, cells: Cells, early: Array | None) -> None:
+        if self.traits.padding[access.at]:
+            return
         unset = self._table.written[cells.index] == NOBODY
         if early is not None:
             unset &= ~early
@@ -190,7 +192,8 @@ class Hazards:
             active = np.broadcast_to(active, address.shape)
         cells = Cells(*cells_of(address, active, access.width, size))
         strong, ids = self.traits.strong[access.at], self._findings.ids
-        if allocation.unset and (not write or self.traits.updates[access.at]):
+        reads = not write or self.traits.updates[access.at]
+        if allocation.unset and reads and not self.traits.padding[access.at]:
             unset = table.written[cells.index] == NOBODY
             if unset.any():
                 what = f"{self._reads(access)} an element that nobody wrote"
@@ -258,18 +261,20 @@ class Hazards:
         instructions = self.traits.instructions
         other = instructions[conflict.at] if conflict.at < len(instructions) else None
         block, warp = int(cells.block[place]), int(cells.warp[place])
-        who, way_out = _other(conflict, self._findings.block_id(block) & 0xFFFF, warp)
+        apart, who = _other(conflict, self._findings.block_id(block) & 0xFFFF, warp)
         did = "wrote" if conflict.wrote else "read"
         where = f" at {other.place.file}:{other.place.line}" if other else ""
         self._findings.at_lane(
             "race",
             access.at,
-            f"{does} what {who} {did}{where}, with nothing that orders the two ({way_out})",
+            f"{does} what {who} {did}{where}, with nothing that orders the two "
+            f"({_REMEDIES[apart]})",
             (block, warp, int(cells.lane[place])),
             self._address(access, cells, place, allocation),
             allocation.name if allocation else None,
             other.place.line if other else None,
             1,
+            apart,
         )
 
     def _address(
@@ -281,12 +286,18 @@ class Hazards:
         return int(cells.index[place]) % (self._row // self._size) * self._size
 
 
-def _other(conflict: Conflict, block: int, warp: int) -> tuple[str, str]:
-    """Who touched the cell before a thread of this block and warp, and what would order them."""
+_REMEDIES = (  # by how far apart two threads are: lanes, warps, blocks
+    "__syncwarp() would",
+    "__syncthreads() would",
+    "blocks need an atomic, or a flag with fences",
+)
+
+
+def _other(conflict: Conflict, block: int, warp: int) -> tuple[int, str]:
+    """Who touched the cell before: how far from a thread of this block and warp, and its name."""
     who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
     if conflict.block is not None and conflict.block != block:
-        return f"{who} of block {conflict.block}", "blocks need an atomic, or a flag with fences"
+        return 2, f"{who} of block {conflict.block}"
     if conflict.warp == warp:
-        who = "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
-        return who, "__syncwarp() would"
-    return who, "__syncthreads() would"
+        return 0, "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
+    return 1, who

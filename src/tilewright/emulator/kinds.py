@@ -63,7 +63,7 @@ KINDS = {
             "divergent-barrier",
             "Barrier that not all threads reach",
             "Lanes of one warp wait at two barrier instructions at once, or threads of the block "
-            "have exited without it: __syncthreads() stands in divergent code.",
+            "have ended without it: __syncthreads() stands in divergent code.",
         ),
         Kind(
             "invalid-barrier",

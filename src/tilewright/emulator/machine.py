@@ -17,7 +17,7 @@ from tilewright.emulator.async_groups import AsyncGroups
 from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
-from tilewright.emulator.flow import BasicBlock
+from tilewright.emulator.flow import BasicBlock, poll_in
 from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
@@ -184,8 +184,9 @@ class Machine:
         self.trace.completed = False
         number = min(self.ready)
         block, warp, lane = (int(i) for i in np.argwhere(self.ready[number])[0])
-        at = min(self.program.blocks[min(number, len(self.program.blocks) - 1)].first,
-                 len(self.program.kernel.instructions) - 1)  # fmt: skip
+        basic = self.program.blocks[min(number, len(self.program.blocks) - 1)]
+        poll = poll_in(self.program.kernel, basic)
+        at = min(basic.first, len(self.program.kernel.instructions) - 1) if poll is None else poll
         coming: Array = np.logical_or.reduce([self.nobody, *self.ready.values()])
         if not self.mbarriers.deadlock(coming):
             self.fault_at("endless-loop", at, why, block, warp, lane)

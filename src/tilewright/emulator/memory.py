@@ -203,7 +203,6 @@ class GlobalMemory:
         full: tuple[int, int, int],
     ) -> Array:
         """An atomic: what each lane found, of the shape `full`."""
-        self.stores += 1
         address = np.broadcast_to(access.address, full)
         on = None if access.active is None else np.broadcast_to(access.active, full)
         access = Access(address, on, access.width, access.at)
@@ -213,7 +212,10 @@ class GlobalMemory:
             index = (address[lanes] - allocation.base) // access.width
             given = [np.broadcast_to(value, full)[lanes] for value in values]
             memory = allocation.by_width[access.width]
-            old[lanes] = changed(memory, index, given, element, change)
+            found = changed(memory, index, given, element, change)
+            if differ(memory[index], found).any():  # else a poll, like a swap that fails
+                self.stores += 1
+            old[lanes] = found
         return old
 
     def text(self, address: int) -> str:

@@ -63,7 +63,7 @@ def run(
     findings = Findings(program.kernel.instructions, _naming(program, shape, memory))
     trace = Trace(memory, findings, step_limit=how.step_limit)
     if how.checks:
-        knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS))
+        knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS), shape.warps)
         traits = Traits.of(program.kernel, program.blocks)
         trace.arrays = ArrayShadows(knowledge, traits, _watched(program, shape, memory))
     blocks = range(shape.blocks) if how.blocks is None else how.blocks
@@ -76,7 +76,7 @@ def run(
         chunk = np.array(blocks[first : first + size], np.int64)
         machine = Machine(program, shape, chunk, trace, schedule)
         machine.start()
-        if not machine.run():
+        if not _finished(machine):
             waiting.append(machine)
         if len(waiting) > _MOST_WAITING or machine not in waiting:
             _resume(waiting, patient=False)
@@ -109,12 +109,20 @@ def _resume(waiting: deque[Machine], patient: bool) -> None:
         before = waiting[0].memory.stores
         for _ in range(len(waiting)):
             machine = waiting.popleft()
-            if not machine.run():
+            if not _finished(machine):
                 waiting.append(machine)
         if not patient:
             return
         if waiting and waiting[0].memory.stores == before:
             waiting.popleft().stuck("it polls memory that nobody writes any more")
+
+
+def _finished(machine: Machine) -> bool:
+    """Runs a chunk until it ends, or does nothing but poll."""
+    done = machine.run()
+    if done and machine.hazards is not None:
+        machine.hazards.arrays.knowledge.forget(machine.ids.tolist())
+    return done
 
 
 def _pointed_to(shape: Shape, memory: GlobalMemory) -> set[int]:

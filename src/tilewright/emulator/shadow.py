@@ -20,7 +20,8 @@ from tilewright.emulator.traits import Traits
 
 NOBODY = -1
 _STRONG = 1 << 27
-_MOST_INSTRUCTIONS = (1 << 15) - 1
+_AT_BITS = 15
+_MOST_INSTRUCTIONS = (1 << _AT_BITS) - 1
 _READ_AFTER_WRITE, _WRITE_AFTER_READ, _WRITE_AFTER_WRITE = "read", "overwrite", "write"
 
 
@@ -48,36 +49,41 @@ class Conflict:
 
 
 class Table:
-    """Last write and last read of every cell."""
+    """Last write and last read of every cell.
+
+    While every barrier is one of all warps, a read that several warps made stands in one record.
+    As soon as some may be ordered without others, the last read of each warp is kept.
+    """
 
     def __init__(self, cells: int, clocks: Clocks, traits: Traits) -> None:
         self.clocks, self.traits = clocks, traits
         self.written = np.full(cells, NOBODY, np.int64)
         self.read = np.full(cells, NOBODY, np.int64)
-        self.readers = np.full(cells, -1, np.int64)  # of MANY: bit w of warp w; all if not known
+        self.reads: Array | None = None  # [cells, W]: period << 15 | instruction, −1 for none
 
     def split(self, parts: int) -> None:
         """Every cell becomes so many."""
         self.written = np.repeat(self.written, parts)
         self.read = np.repeat(self.read, parts)
-        self.readers = np.repeat(self.readers, parts)
+        self.reads = None if self.reads is None else np.repeat(self.reads, parts, 0)
 
     def repeat(self, blocks: int) -> None:
         """The same cells for each of so many blocks."""
         self.written = np.tile(self.written, blocks)
         self.read = np.tile(self.read, blocks)
-        self.readers = np.tile(self.readers, blocks)
+        self.reads = None if self.reads is None else np.tile(self.reads, (blocks, 1))
 
     def on_read(self, cells: Cells, at: int) -> Conflict | None:
         """Records reads; the first that is not ordered after the cell's last write, if any."""
         found = self._unordered(self.written[cells.index], cells, at, _READ_AFTER_WRITE)
         record = self._record(cells, at, reads=True)
-        old = self.read[cells.index]
-        mixed = self._mixed(old, record)
+        reads = self._reads_of_warps()
+        mixed = self._mixed(self.read[cells.index], record)
         self.read[cells.index] = mixed
         self._merge(cells.index, mixed)
-        if not self.clocks.even:
-            self._note_readers(cells, old, record)
+        if reads is not None:
+            short = min(at, _MOST_INSTRUCTIONS)
+            reads[cells.index, cells.warp] = record >> 40 << _AT_BITS | short
         return self._conflict(found, self.written, cells, wrote=True)
 
     def on_write(self, cells: Cells, at: int) -> Conflict | None:
@@ -91,8 +97,39 @@ class Table:
 
     def check_write(self, cells: Cells, at: int) -> Conflict | None:
         """Like on_write, for a write that will come at any time from now on: nothing recorded."""
-        found = self._unordered(self.read[cells.index], cells, at, _WRITE_AFTER_READ)
-        return self._conflict(found, self.read, cells, wrote=False)
+        record = self.read[cells.index]
+        found = self._unordered(record, cells, at, _WRITE_AFTER_READ)
+        reads = self._reads_of_warps()
+        if reads is None:
+            return self._conflict(found, self.read, cells, wrote=False)
+        late = self._late(reads[cells.index], cells, at)
+        if late is not None:
+            return late
+        own = found[record[found] >> 6 & 63 == cells.warp[found]]
+        return self._conflict(own, self.read, cells, wrote=False)
+
+    # --- the last read of each warp -----------------------------------------------------
+
+    def _reads_of_warps(self) -> Array | None:
+        """The table, begun when it is needed; what was read before counts for all that may have."""
+        if self.reads is None and not (self.clocks.even and not self.traits.uneven):
+            who = self.read >> 6 & 63
+            known = self.read >> 40 << _AT_BITS | self.read >> 12 & _MOST_INSTRUCTIONS
+            mine = (who[:, None] == np.arange(self.clocks.warps)) | (who == MANY)[:, None]
+            some = mine & (self.read != NOBODY)[:, None]
+            self.reads = np.where(some, known[:, None], NOBODY)
+        return self.reads
+
+    def _late(self, reads: Array, cells: Cells, at: int) -> Conflict | None:
+        """The first read of another warp that is not ordered before a write by instruction `at`."""
+        late = self.clocks.late(cells.block, cells.warp, reads >> _AT_BITS)
+        if self.traits.strong[at]:
+            by = np.minimum(reads & _MOST_INSTRUCTIONS, len(self.traits.strong) - 1)
+            late &= ~np.asarray(self.traits.strong)[by]
+        if not late.any():
+            return None
+        place, warp = (int(i) for i in np.argwhere(late)[0])
+        return Conflict(place, int(reads[place, warp]) & _MOST_INSTRUCTIONS, warp, 0, False)
 
     # --- records ------------------------------------------------------------------------
 
@@ -109,9 +146,11 @@ class Table:
         same = (old >> 40) == (new >> 40)
         if not same.any():
             return new
-        other_warp = same & ((old ^ new) & (63 << 6) != 0)
+        other_warp = same & ((old ^ new) & (63 << 6) != 0) & (self.reads is None)
         same_turn = (old >> 28 & MOST_TURNS) == (new >> 28 & MOST_TURNS)  # else ordered by a sync
         other_lane = same & same_turn & ((old ^ new) & 63 != 0)
+        if self.reads is not None:
+            other_lane &= (old ^ new) & (63 << 6) == 0
         return new | np.where(other_warp, 63 << 6 | 63, np.where(other_lane, 63, 0))
 
     def _merge(self, index: Array, record: Array) -> None:
@@ -119,22 +158,13 @@ class Table:
         last = self.read[index]
         differs = last != record
         if differs.any():
+            other = (last ^ record) & (63 << 6) != 0
+            if self.reads is not None:
+                differs &= ~other
             where, ours = index[differs], (last | record)[differs] & ~0xFFF
-            other_warp = (last ^ record)[differs] & (63 << 6) != 0
+            other_warp = other[differs]
             kept = last[differs] & 0xFFF
             self.read[where] = ours | np.where(other_warp, 0xFFF, kept | 63)
-
-    def _note_readers(self, cells: Cells, old: Array, record: Array) -> None:
-        """Which warps read the cells that several read, where not all know the same."""
-        many = self.read[cells.index] >> 6 & 63 == MANY
-        if not many.any():
-            return
-        index, warp, old = cells.index[many], cells.warp[many], old[many]
-        who = old >> 6 & 63
-        before = np.where(who == MANY, self.readers[index], np.int64(1) << np.minimum(who, 62))
-        self.readers[index] = np.where(old >> 40 == record[many] >> 40, before, 0)
-        for one in range(self.clocks.warps):
-            self.readers[index[warp == one]] |= 1 << one
 
     # --- order --------------------------------------------------------------------------
 
@@ -154,9 +184,6 @@ class Table:
         _, turn = clocks.now(block, warp, reads=pair == _WRITE_AFTER_READ)
         earlier_turn = (record >> 28 & MOST_TURNS) < np.minimum(turn, MOST_TURNS)
         ordered = clocks.before(block, warp, who, period)
-        if pair == _WRITE_AFTER_READ and (many := who == MANY).any():
-            readers = self.readers[cells.index[suspects[many]]]
-            ordered[many] = clocks.all_before(block[many], warp[many], readers, period[many])
         same_warp = (whose == lane) | earlier_turn | self.traits.together[at]
         ordered |= (who == warp) & same_warp
         if self.traits.strong[at]:
@@ -178,7 +205,8 @@ class Table:
     def _conflict(self, found: Array, table: Array, cells: Cells, wrote: bool) -> Conflict | None:
         if not found.size:
             return None
-        place = int(found[0])
+        others = found[table[cells.index[found]] >> 6 & 63 != cells.warp[found]]
+        place = int(others[0] if others.size else found[0])
         record = int(table[cells.index[place]])
         return Conflict(
             place, record >> 12 & _MOST_INSTRUCTIONS, record >> 6 & 63, record & 63, wrote

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.emulator.arrays import Array
 from tilewright.emulator.flow import BasicBlock, loops
 from tilewright.emulator.ir import Instruction, Kernel
-from tilewright.emulator.uses import registers, uses
+from tilewright.emulator.uses import USED, registers, uses
 
 _ATOMICS = ("atom", "red")
 _STRONG = {"volatile", "relaxed", "acquire", "release", "mmio"}
@@ -30,6 +30,10 @@ class Traits:
     volatile: Array
     polls: Array  # loads that decide whether a loop goes on
     uses: dict[str, int]  # of registers
+    padding: tuple[
+        bool, ...
+    ] = ()  # loads of bytes that are only moved on, as a struct's padding is
+    uneven: bool = False  # whether some warps may be ordered that others know nothing of
 
     @classmethod
     def of(cls, kernel: Kernel, blocks: list[BasicBlock]) -> Traits:
@@ -48,8 +52,29 @@ class Traits:
             [each[0] != "fence" and not {"acquire", "acq_rel"}.isdisjoint(each) for each in words],
             np.array(["volatile" in each for each in words], bool),
             polls,
-            uses(instructions),
+            how := uses(instructions),
+            tuple(_moves_bytes(it, how) for it in instructions),
+            any(_orders_some(it) for it in instructions),
         )
+
+
+def _moves_bytes(instruction: Instruction, how: dict[str, int]) -> bool:
+    """A compiler copies what lies between the members of a struct in bytes."""
+    if instruction.mnemonic != "ld" or instruction.opcode[-3:] not in (".u8", ".s8", ".b8"):
+        return False
+    return all(how.get(name, 0) != USED for name in registers(instruction.operands[0]))
+
+
+def _orders_some(instruction: Instruction) -> bool:
+    """Barriers of a part of the block, and what flags and mbarriers need."""
+    if instruction.mnemonic in ("bar", "barrier"):
+        counted = len(instruction.operands) > 1 and ".red" not in instruction.opcode
+        return counted or ".arrive" in instruction.opcode or len(instruction.operands) > 3
+    return instruction.mnemonic in ("membar", "fence", "mbarrier") or not {
+        "acquire",
+        "release",
+        "acq_rel",
+    }.isdisjoint(instruction.opcode.split("."))
 
 
 def _is_together(words: list[str]) -> bool:
