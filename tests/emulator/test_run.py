@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
+import tilewright
 from tilewright.emulator.compiler import Program, compile_kernel
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
@@ -56,3 +58,33 @@ def test_blocks_with_much_local_memory_run_a_few_at_a_time(kernel_text: Text) ->
     shape = Shape((40, 1, 1), (32, 1, 1), 0, b"")
     run(compiled, shape, GlobalMemory(), lambda *at: told.append(at))
     assert told == [(16, 40), (32, 40), (40, 40)]
+
+
+POLLS = """
+extern "C" __global__ void waits(int* lock, int* out) {
+  if (threadIdx.x == 0)
+    while (POLL) {}
+  out[0] = 1;
+}
+"""
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize(
+    "poll",
+    [
+        "atomicCAS(lock, 1, 2) != 1",
+        "atomicAdd(lock, 0) == 0",
+        "atomicExch(lock, 0) == 0",
+        "atomicMax(lock, -5) == 0",
+        "*(volatile int*)lock == 0",
+    ],
+)
+def test_polls_that_nobody_answers_end(poll: str) -> None:
+    """An atomic that changes nothing is a poll: the loop ends long before its step limit."""
+    lock, out = np.zeros(1, "i4"), np.zeros(1, "i4")
+    report = tilewright.emulate(POLLS, "waits", (2,), (32,), [lock, out], defines={"POLL": poll})
+    assert not report.completed
+    (finding,) = (it for it in report.findings if it.kind == "endless-loop")
+    assert "polls memory that nobody writes any more" in finding.message
+    assert ("atom" in finding.message) is ("atomic" in poll)

@@ -30,7 +30,8 @@ from tilewright.emulator.shared import SharedMemory
 from tilewright.emulator.specials import WORKSPACE, special
 from tilewright.emulator.trace import Shape, Trace
 
-MOST_POLLS = 2048  # of a chunk in a row, before other blocks get their turn
+FEW_POLLS = 32  # of a chunk in a row, before other blocks get their turn
+MOST_POLLS = 2048  # before it counts as waiting for ever, where the others get no further either
 PARAM_TAIL = 16  # poison behind the parameters, as wide as the widest load
 
 
@@ -116,10 +117,10 @@ class Machine:
         self.exited = self.absent = ~exists
         self.ready[0] = self.everyone if exists.all() else exists
 
-    def run(self) -> bool:
+    def run(self, most_polls: int = FEW_POLLS) -> bool:
         """Runs the chunk to its end, or to the fault that it reports: True.
 
-        False when its lanes do nothing but poll memory: other blocks must run first.
+        False when its lanes have polled memory so often: other blocks must run first.
         """
         self.memory.hazards = self.hazards
         self.findings.ids = self.ids
@@ -132,7 +133,7 @@ class Machine:
                 if number in polling:
                     self.polls += 1
                     self.repetition.forget()
-                    if self.polls > MOST_POLLS:
+                    if self.polls > most_polls:
                         return False
                 self._watch(number)
         self.barriers.deadlock()

@@ -13,7 +13,7 @@ from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.global_shadow import MOST_BLOCKS, Knowledge
 from tilewright.emulator.hazards import ArrayShadows
-from tilewright.emulator.machine import Machine
+from tilewright.emulator.machine import FEW_POLLS, MOST_POLLS, Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.naming import Naming, Variable, variable_name
 from tilewright.emulator.report import Report, make_report
@@ -105,21 +105,27 @@ def _naming(program: Program, shape: Shape, memory: GlobalMemory) -> Naming:
 
 def _resume(waiting: deque[Machine], patient: bool) -> None:
     """Runs chunks that polled once more; with `patient` until they end or none gets on."""
+    polls = FEW_POLLS
     while waiting:
-        before = waiting[0].memory.stores
-        for _ in range(len(waiting)):
+        before, count = waiting[0].memory.stores, len(waiting)
+        memory = waiting[0].memory
+        for _ in range(count):
             machine = waiting.popleft()
-            if not _finished(machine):
+            if not _finished(machine, polls):
                 waiting.append(machine)
         if not patient:
             return
-        if waiting and waiting[0].memory.stores == before:
+        if memory.stores != before or len(waiting) < count:
+            polls = FEW_POLLS
+        elif polls < MOST_POLLS:
+            polls = MOST_POLLS
+        else:
             waiting.popleft().stuck("it polls memory that nobody writes any more")
 
 
-def _finished(machine: Machine) -> bool:
+def _finished(machine: Machine, polls: int = FEW_POLLS) -> bool:
     """Runs a chunk until it ends, or does nothing but poll."""
-    done = machine.run()
+    done = machine.run(polls)
     if done and machine.hazards is not None:
         machine.hazards.arrays.knowledge.forget(machine.ids.tolist())
     return done
