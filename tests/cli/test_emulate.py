@@ -31,9 +31,9 @@ __global__ void first(const float* x, float* y, int n) {
 __global__ void second(Args args, float* y) { y[threadIdx.x] = args.n; }
 """
 
-ROW = ["file", "arch", "passed", "kernel", "symbol", "grid", "block", "part", "completed",
-       "totals", "demands", "findings", "accesses", "instructions", "issues", "printed", "notes",
-       "sass", "sources", "paths", "checks", "saved", "warnings"]  # fmt: skip
+ROW = ["file", "arch", "passed", "kernel", "symbol", "grid", "block", "part", "checked",
+       "completed", "totals", "demands", "findings", "accesses", "instructions", "issues",
+       "printed", "notes", "sass", "sources", "paths", "checks", "saved", "warnings"]  # fmt: skip
 
 
 def row(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
