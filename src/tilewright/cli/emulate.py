@@ -208,4 +208,6 @@ def _most_issued(instructions: dict[str, int]) -> str:
     most = sorted(instructions.items(), key=lambda item: -item[1])[:_MOST_OPCODES]
     rest = len(instructions) - len(most)
     words = ", ".join(f"{opcode} {count:,}" for opcode, count in most)
-    return f"Most issued: {words}" + (f", and {rest} more opcodes" if rest else "")
+    return f"Most issued: {words}" + (
+        f", and {rest} more opcode{'s' * (rest != 1)}" if rest else ""
+    )

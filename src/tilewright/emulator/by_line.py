@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 # What sets the faults of one line apart, in the words of `naming` and `hazards`.
 _READS = re.compile(r"(?:at ')?(?:ldmatrix|ldu?|wmma\.load)\b|\S+ reads ")
-_SIDE = re.compile(r"null pointer|outside the valid part|\bbefore\b|past (?:the|its) end|behind")
+_SIDES = (
+    ("null", re.compile(r"\bnull pointer\b")),
+    ("part", re.compile(r"outside the valid part")),
+    ("before", re.compile(r"\bbytes before\b")),
+    ("behind", re.compile(r"past (?:the|its) end|behind its end|beyond the end")),
+)
 _SHARED_NAME = re.compile(r"\(([^(),]+), byte \d")
 _REPLACED = "\ufffd"  # stands for a character that would act on the terminal or hide text
 
@@ -232,11 +237,15 @@ def finding_sentences(line: LineCounts) -> list[tuple[str, str]]:
 
 def _fault(finding: Finding) -> tuple[str, ...]:
     """What makes two findings of a line one fault: kind, array, and on which side of it or how."""
-    shared = _SHARED_NAME.search(finding.message)
-    array = finding.array or (shared[1] if shared else "")
-    side = _SIDE.search(finding.message)
     how = "reads" if _reads(finding) else ""
-    return finding.kind, array, how, side[0] if side else ""
+    side = next((side for side, words in _SIDES if words.search(finding.message)), "")
+    return finding.kind, _array(finding), how, side
+
+
+def _array(finding: Finding) -> str:
+    """The array, or the variable of shared memory that the message names."""
+    shared = _SHARED_NAME.search(finding.message)
+    return finding.array or (shared[1] if shared else "")
 
 
 def _reads(finding: Finding) -> bool:
@@ -257,7 +266,9 @@ def _said(group: list[Finding]) -> str:
 
 def _said_shortly(group: list[Finding]) -> str:
     """also ld.global.f32 reads … 4 bytes before x (3 instructions)"""
-    what = after_kind(group[0]).partition(": address ")[0]
+    what, array = after_kind(group[0]).partition(": address ")[0], _array(group[0])
+    if array and not re.search(rf"(?<!\w){re.escape(array)}(?!\w)", what):
+        what += f", in {array}"
     times = f" ({len(group)} instructions)" if len(group) > 1 else ""
     return f"also {printable(what)}{times}"
 
