@@ -101,8 +101,11 @@ def emulate(
         the launch; the right side is before it: names,
         numbers, + - * / @ .T ( ), abs(x), exp(x),
         max(x, y), sum(x), sum(x, axis). ~ allows the
-        rounding of c's type and of fp32 sums. NaN is
-        wrong. May be given again.
+        rounding of c's type and of fp32 sums (of fp64
+        ones if c and all arrays are fp64), == none.
+        For more room --save c and compare it yourself.
+        A number a row takes .T: "y.T ~ exp(x.T) /
+        sum(exp(x), 1)". NaN is wrong. May be given again.
     save
         LABEL=FILE.npy, an array after the launch, over
         what is there but not over a file that this run
@@ -134,7 +137,8 @@ def emulate(
         LABEL=SHAPE, the part of a padded array that is
         data, and that checks see. May be given again.
     no_checks
-        Only count; do not look for faults.
+        Only count; do not look for races, unset memory
+        and unwritten outputs. The report says so.
     max_excess
         Fail beyond so many bank conflicts, or sectors, above
         the ideal: 0, or wavefronts=0,sectors=64,copies=8

@@ -17,15 +17,17 @@ from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_s
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
 from tilewright.cli.emulate_files import labelled_word, parse_saves, save, write_reports
 from tilewright.cli.emulate_limits import parse_limits
-from tilewright.cli.emulate_signature import formals_of, slips
+from tilewright.cli.emulate_signature import Formal, formals_of, slips
+from tilewright.cli.emulate_words import as_typed, with_extents
 from tilewright.cli.expression import Check, parse_check, show
 from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.demands import Demand, excess
+from tilewright.emulator.ir import TYPE_BYTES
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.engines.emulate import emulate
 from tilewright.engines.emulator import MOST_THREADS
-from tilewright.errors import InputError
+from tilewright.errors import CompileError, InputError, TilewrightError
 from tilewright.kernel_source import candidates, kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
@@ -119,12 +121,34 @@ class _Plan:
 
 
 def emulate_request(request: Request, progress: Progress | None = None) -> Outcome:
-    """Raises: InputError and what `emulate` raises, before anything is run or written."""
+    """Raises: InputError and what `emulate` raises, before anything is run or written.
+
+    Messages name options as they were typed.
+    """
+    try:
+        return _outcome(request, progress)
+    except CompileError:  # quotes the source, whose words are not ours
+        raise
+    except TilewrightError as error:
+        error.args = (with_extents(as_typed(str(error), _typed(request))),)
+        raise
+
+
+def _typed(request: Request) -> dict[str, str | None]:
+    """What was typed for an option, by the name of the parameter of `emulate`."""
+    words = ("kernel", "grid", "block", "cluster", "shared_bytes", "arch", "schedule", "seed",
+             "blocks", "step_limit")  # fmt: skip
+    given = {name: getattr(request, name) for name in words}
+    return {name: None if value is None else str(value) for name, value in given.items()}
+
+
+def _outcome(request: Request, progress: Progress | None) -> Outcome:
     plan = _plan(request)
     text, _ = read_source(request.file)
     kernel = _kernel(_module(request, plan, text), request.kernel, request.file)
-    _check_parameters(kernel, plan.arguments)
-    warnings = slips(plan.arguments, formals_of(kernel, text, plan.is_cuda))
+    formals = formals_of(kernel, text, plan.is_cuda)
+    _check_parameters(kernel, plan.arguments, formals)
+    warnings = slips(plan.arguments, formals)
     values = {a.label: make(a, request.data_seed) for a in plan.arguments}
     read = {name for check in plan.checks for name in check.names}
     before = {
@@ -151,9 +175,12 @@ def _run(
     options = {**plan.options, "labels": list(values), "progress": watched}
     try:
         arrays = list(values.values())
-        return emulate(request.file, symbol, plan.grid, plan.block, arrays, **options)
+        report = emulate(request.file, symbol, plan.grid, plan.block, arrays, **options)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(watched.words(plan.grid)) from None
+    typed = _typed(request)
+    found = [replace(it, message=as_typed(it.message, typed)) for it in report.findings]
+    return replace(report, findings=found)
 
 
 def _demand(verdict: Verdict) -> Demand:
@@ -340,22 +367,49 @@ def _kernel(module: Module, name: str | None, file: Path) -> Kernel:
     )
 
 
-def _check_parameters(kernel: Kernel, arguments: Sequence[Argument]) -> None:
+def _check_parameters(
+    kernel: Kernel, arguments: Sequence[Argument], formals: Sequence[Formal]
+) -> None:
     """Each argument against its parameter, so that a fault names the argument."""
     if len(arguments) != len(kernel.params):
         given = f" ({', '.join(a.label for a in arguments)})" if arguments else ""
-        takes = ", ".join(
-            f".{p.kind}" if p.nbytes <= 8 else f"{p.nbytes} bytes" for p in kernel.params
-        )
+        pairs = zip(kernel.params, formals, strict=True)
+        takes = ", ".join(_declaration(parameter, formal) for parameter, formal in pairs)
         raise InputError(
             f"--arg is given {len(arguments)} times{given}; {plain_name(kernel.name)} takes "
             f"{len(kernel.params)} parameters{f' ({takes})' if takes else ''}."
         )
     memory = GlobalMemory()
-    for argument, parameter in zip(arguments, kernel.params, strict=True):
+    for argument, parameter, formal in zip(arguments, kernel.params, formals, strict=True):
         shown = replace(parameter, name=f"--arg {argument.label}")
         _check_whole(argument, parameter)
+        _check_kind(argument, parameter, formal)
         argument_bytes(argument.sample if argument.fill != "null" else None, shown, memory)
+
+
+def _declaration(parameter: Parameter, formal: Formal) -> str:
+    """`float* out` as the kernel declares it; what PTX knows of it where that is all."""
+    of_ptx = f".{parameter.kind}" if parameter.nbytes <= 8 else f"{parameter.nbytes} bytes"
+    words = (formal.type or of_ptx, formal.name if formal.type else None)
+    return " ".join(word for word in words if word)
+
+
+def _check_kind(argument: Argument, parameter: Parameter, formal: Formal) -> None:
+    """An array or null for what is no pointer, a number for a struct: says what it is in C++."""
+    if formal.type is None:
+        return
+    shown = f"--arg {argument.label} is for {_declaration(parameter, formal)}"
+    is_pointer = argument.fill == "null" or argument.dtype is not None
+    if is_pointer and (parameter.nbytes != 8 or parameter.kind == "f64"):
+        given = "null" if argument.fill == "null" else "an array"
+        raise InputError(
+            f"{shown}, of {parameter.nbytes} bytes, which takes no pointer; give a number or "
+            f"bytes:HEX, not {given}."
+        )
+    if argument.fill == "number" and parameter.nbytes != TYPE_BYTES[parameter.kind]:
+        raise InputError(
+            f"{shown}, a struct of {parameter.nbytes} bytes; give bytes:HEX, not a number."
+        )
 
 
 def _check_whole(argument: Argument, parameter: Parameter) -> None:
