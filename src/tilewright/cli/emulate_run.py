@@ -17,22 +17,20 @@ from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_s
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
 from tilewright.cli.emulate_files import labelled_word, parse_saves, save, write_reports
 from tilewright.cli.emulate_limits import parse_limits
-from tilewright.cli.emulate_signature import Formal, formals_of, slips
+from tilewright.cli.emulate_parameters import check_parameters
+from tilewright.cli.emulate_signature import formals_of, slips
 from tilewright.cli.emulate_words import as_typed, with_extents
 from tilewright.cli.expression import Check, parse_check, show
-from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.demands import Demand, excess
-from tilewright.emulator.ir import TYPE_BYTES
-from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.engines.emulate import emulate
 from tilewright.engines.emulator import MOST_THREADS
 from tilewright.errors import CompileError, InputError, TilewrightError
-from tilewright.kernel_source import candidates, kernel_named, plain_name, read_source
+from tilewright.kernel_source import candidates, kernel_named, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ir import Kernel, Module, Parameter
+    from tilewright.emulator.ir import Kernel, Module
     from tilewright.emulator.report import Report
     from tilewright.emulator.run import Progress
 
@@ -147,7 +145,7 @@ def _outcome(request: Request, progress: Progress | None) -> Outcome:
     text, _ = read_source(request.file)
     kernel = _kernel(_module(request, plan, text), request.kernel, request.file)
     formals = formals_of(kernel, text, plan.is_cuda)
-    _check_parameters(kernel, plan.arguments, formals)
+    check_parameters(kernel, plan.arguments, formals)
     warnings = slips(plan.arguments, formals)
     values = {a.label: make(a, request.data_seed) for a in plan.arguments}
     read = {name for check in plan.checks for name in check.names}
@@ -365,64 +363,6 @@ def _kernel(module: Module, name: str | None, file: Path) -> Kernel:
         f"{short(str(file))} has {len(symbols)} kernels; name one by --kernel: "
         f"{candidates(symbols)}."
     )
-
-
-def _check_parameters(
-    kernel: Kernel, arguments: Sequence[Argument], formals: Sequence[Formal]
-) -> None:
-    """Each argument against its parameter, so that a fault names the argument."""
-    if len(arguments) != len(kernel.params):
-        given = f" ({', '.join(a.label for a in arguments)})" if arguments else ""
-        pairs = zip(kernel.params, formals, strict=True)
-        takes = ", ".join(_declaration(parameter, formal) for parameter, formal in pairs)
-        raise InputError(
-            f"--arg is given {len(arguments)} times{given}; {plain_name(kernel.name)} takes "
-            f"{len(kernel.params)} parameters{f' ({takes})' if takes else ''}."
-        )
-    memory = GlobalMemory()
-    for argument, parameter, formal in zip(arguments, kernel.params, formals, strict=True):
-        shown = replace(parameter, name=f"--arg {argument.label}")
-        _check_whole(argument, parameter)
-        _check_kind(argument, parameter, formal)
-        argument_bytes(argument.sample if argument.fill != "null" else None, shown, memory)
-
-
-def _declaration(parameter: Parameter, formal: Formal) -> str:
-    """`float* out` as the kernel declares it; what PTX knows of it where that is all."""
-    of_ptx = f".{parameter.kind}" if parameter.nbytes <= 8 else f"{parameter.nbytes} bytes"
-    words = (formal.type or of_ptx, formal.name if formal.type else None)
-    return " ".join(word for word in words if word)
-
-
-def _check_kind(argument: Argument, parameter: Parameter, formal: Formal) -> None:
-    """An array or null for what is no pointer, a number for a struct: says what it is in C++."""
-    if formal.type is None:
-        return
-    shown = f"--arg {argument.label} is for {_declaration(parameter, formal)}"
-    is_pointer = argument.fill == "null" or argument.dtype is not None
-    if is_pointer and (parameter.nbytes != 8 or parameter.kind == "f64"):
-        given = "null" if argument.fill == "null" else "an array"
-        raise InputError(
-            f"{shown}, of {parameter.nbytes} bytes, which takes no pointer; give a number or "
-            f"bytes:HEX, not {given}."
-        )
-    if argument.fill == "number" and parameter.nbytes != TYPE_BYTES[parameter.kind]:
-        raise InputError(
-            f"{shown}, a struct of {parameter.nbytes} bytes; give bytes:HEX, not a number."
-        )
-
-
-def _check_whole(argument: Argument, parameter: Parameter) -> None:
-    """A fraction for what may be a pointer: says what the words for one are."""
-    fraction = argument.fill == "number" and not isinstance(
-        argument.value, (int, np.integer, np.bool_)
-    )
-    if fraction and parameter.nbytes == 8 and parameter.kind[0] != "f":
-        label = argument.label
-        raise InputError(
-            f"--arg {label} is a pointer or an integer of 8 bytes, not {argument.value}; give an "
-            f"array, as in {label}=randn:64, null or a whole number."
-        )
 
 
 def _plain(value: Any) -> Any:
