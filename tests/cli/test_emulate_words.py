@@ -111,3 +111,13 @@ def test_one_more_opcode(emulate: Emulate, capsys: pytest.CaptureFixture[str]) -
     )
     assert emulate("--grid 1 --block 32", file="k.ptx") == 0
     assert "and 1 more opcode\n" in capsys.readouterr().out
+
+
+def test_the_width_holds_for_all_that_is_printed(
+    emulate: Emulate, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert emulate(SCALE, "--order", "source", "--check", "out ~ 0.1 * in") == 0
+    said = capsys.readouterr().out
+    assert "Most issued" in said
+    assert max(map(len, said.splitlines())) <= 60

@@ -192,10 +192,10 @@ def _render(outcome: Outcome, order: str) -> RenderableType:
     from rich.text import Text
 
     from tilewright.emulator.by_line import printable
-    from tilewright.emulator.source_view import SourceView, terminal_width
+    from tilewright.emulator.source_view import SourceView, terminal_width, wrapped
 
-    report = outcome.report
-    parts: list[RenderableType] = [SourceView(report, order=order, width=terminal_width())]
+    report, width = outcome.report, terminal_width()
+    parts: list[RenderableType] = [SourceView(report, order=order, width=width)]
     printed = "".join(report.printed).splitlines()
     if printed:
         parts += [Text(""), Text("The kernel printed:", style="bold")]
@@ -203,8 +203,9 @@ def _render(outcome: Outcome, order: str) -> RenderableType:
     if len(printed) > _MOST_PRINTED:
         parts.append(Text(f"… and {len(printed) - _MOST_PRINTED:,} more lines"))
     if report.instructions:
-        parts += [Text(""), Text(_most_issued(report.instructions))]
-    parts += [Text(printable(f"{label} is in {path}")) for label, path in outcome.saved]
+        parts += [Text(""), *wrapped(Text(_most_issued(report.instructions)), width)]
+    for label, path in outcome.saved:
+        parts += wrapped(Text(printable(f"{label} is in {path}")), width)
     return Group(*parts)
 
 

@@ -124,11 +124,11 @@ class SourceView:
     def _lines(self, width: int) -> Iterator[Text]:
         report = self.report
         style = "bold green" if report.passed else "bold red"
-        yield from _wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
+        yield from wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
         for words in total_words(report):
-            yield from _wrapped(Text(words), width)
+            yield from wrapped(Text(words), width)
         for words in note_words(report):
-            yield from _wrapped(Text(words, style="yellow"), width)
+            yield from wrapped(Text(words, style="yellow"), width)
         everything = files(report)
         chosen, notes = self._chosen([line for f in everything for line in f.counts.values()])
         numbers_of = {
@@ -141,22 +141,22 @@ class SourceView:
         if dropped:
             used = sum(column.width + 1 for column in (*columns, *dropped))
             said = _dropped_words(dropped, used + digits + _MARGIN + _LEAST_ROOM)
-            yield from _wrapped(Text(said, style="yellow"), width)
+            yield from wrapped(Text(said, style="yellow"), width)
         for file in everything:
             if numbers := numbers_of[file.name]:
                 yield Text("")
                 unknown = " (the report does not hold its text)" if file.text is None else ""
                 name = Text(printable(file.name) + unknown, style="bold")
-                yield from _wrapped(name, width)
+                yield from wrapped(name, width)
                 yield from _Listing(file, columns, width).lines(numbers, self.context, self.order)
         if notes:
             yield Text("")
-            yield from _wrapped(Text(notes, style="dim"), width)
+            yield from wrapped(Text(notes, style="dim"), width)
         if report.demands:
             yield Text("")
         for met, words in demand_words(report):
             sign, style = ("✓", "green") if met else ("✗", "bold red")
-            yield from _wrapped(Text(f"{sign} {words}", style=style), width)
+            yield from wrapped(Text(f"{sign} {words}", style=style), width)
 
     def _shown(self, file: SourceFile, numbers: list[int]) -> Iterator[LineCounts]:
         """The lines with counts among those that the listing of `numbers` holds."""
@@ -291,7 +291,8 @@ class _Listing:
 
     def _note(self, sign: str, words: str, style: str) -> Iterator[Text]:
         room = max(_LEAST_ROOM, self.width - len(_NOTE) - 2)
-        bound = words.replace(" × ", "\u00a0×\u00a0")  # a number stays with its opcode
+        # A number stays with its opcode and its sign.
+        bound = words.replace(" × ", "\u00a0×\u00a0").replace(" % ", "\u00a0% ")
         for place, line in enumerate(textwrap.wrap(bound, room, break_on_hyphens=False)):
             shown = line.replace("\u00a0", " ")
             yield Text(f"{_NOTE}{' ' if place else sign} {shown}", style=style)
@@ -329,7 +330,8 @@ def _mark(counts: LineCounts | None) -> str:
     return "✗" if counts.findings else "!" if counts.excess else " "
 
 
-def _wrapped(text: Text, width: int) -> Iterator[Text]:
+def wrapped(text: Text, width: int) -> Iterator[Text]:
+    """The text in rows of a width, cut at blanks; rich would take the console's width."""
     for line in textwrap.wrap(text.plain, max(_LEAST_ROOM, width)) or [""]:
         yield Text(line, style=text.style)
 
