@@ -204,8 +204,7 @@ def _render(outcome: Outcome, order: str) -> RenderableType:
         parts.append(Text(f"… and {len(printed) - _MOST_PRINTED:,} more lines"))
     if report.instructions:
         parts += [Text(""), *wrapped(Text(_most_issued(report.instructions)), width)]
-    for label, path in outcome.saved:
-        parts += wrapped(Text(printable(f"{label} is in {path}")), width)
+    parts += [Text(printable(f"{label} is in {path}")) for label, path in outcome.saved]
     return Group(*parts)
 
 
