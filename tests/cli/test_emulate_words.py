@@ -82,6 +82,7 @@ def test_ptx(emulate: Emulate, words: str, said: str, capsys: pytest.CaptureFixt
         (INTS.replace("n=1", "n=ones:4"), "--arg n is for int n, of 4 bytes, which takes no "
          "pointer; give a number or bytes:HEX, not an array."),
         (INTS.replace("n=1", "n=null"), "bytes:HEX, not null."),
+        (INTS.replace("a=zeros:8:i32", "a=1.5"), "--arg a is for const int* a, not 1.5; give an "),
         (INTS.replace("block 32", "block 96"),
          "--block 96 has 96 threads; the launch bounds of ints"),
     ],

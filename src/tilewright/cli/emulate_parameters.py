@@ -35,7 +35,7 @@ def check_parameters(
     memory = GlobalMemory()
     for argument, parameter, formal in zip(arguments, kernel.params, formals, strict=True):
         shown = replace(parameter, name=f"--arg {argument.label}")
-        _check_whole(argument, parameter)
+        _check_whole(argument, parameter, formal)
         _check_kind(argument, parameter, formal)
         argument_bytes(argument.sample if argument.fill != "null" else None, shown, memory)
 
@@ -65,14 +65,16 @@ def _check_kind(argument: Argument, parameter: Parameter, formal: Formal) -> Non
         )
 
 
-def _check_whole(argument: Argument, parameter: Parameter) -> None:
+def _check_whole(argument: Argument, parameter: Parameter, formal: Formal) -> None:
     """A fraction for what may be a pointer: says what the words for one are."""
     fraction = argument.fill == "number" and not isinstance(
         argument.value, (int, np.integer, np.bool_)
     )
     if fraction and parameter.nbytes == 8 and parameter.kind[0] != "f":
         label = argument.label
+        what = "a pointer or an integer of 8 bytes"
+        what = what if formal.type is None else f"for {_declaration(parameter, formal)}"
         raise InputError(
-            f"--arg {label} is a pointer or an integer of 8 bytes, not {argument.value}; give an "
+            f"--arg {label} is {what}, not {argument.value}; give an "
             f"array, as in {label}=randn:64, null or a whole number."
         )

@@ -131,6 +131,20 @@ class SourceView:
             yield from wrapped(Text(words, style="yellow"), width)
         everything = files(report)
         chosen, notes = self._chosen([line for f in everything for line in f.counts.values()])
+        yield from self._tables(everything, chosen, width)
+        if notes:
+            yield Text("")
+            yield from wrapped(Text(notes, style="dim"), width)
+        if report.demands:
+            yield Text("")
+        for met, words in demand_words(report):
+            sign, style = ("✓", "green") if met else ("✗", "bold red")
+            yield from wrapped(Text(f"{sign} {words}", style=style), width)
+
+    def _tables(
+        self, everything: list[SourceFile], chosen: list[LineCounts], width: int
+    ) -> Iterator[Text]:
+        """Each file with chosen lines, under the columns that all of them share."""
         numbers_of = {
             file.name: sorted(line.line for line in chosen if line.file == file.name)
             for file in everything
@@ -149,14 +163,6 @@ class SourceView:
                 name = Text(printable(file.name) + unknown, style="bold")
                 yield from wrapped(name, width)
                 yield from _Listing(file, columns, width).lines(numbers, self.context, self.order)
-        if notes:
-            yield Text("")
-            yield from wrapped(Text(notes, style="dim"), width)
-        if report.demands:
-            yield Text("")
-        for met, words in demand_words(report):
-            sign, style = ("✓", "green") if met else ("✗", "bold red")
-            yield from wrapped(Text(f"{sign} {words}", style=style), width)
 
     def _shown(self, file: SourceFile, numbers: list[int]) -> Iterator[LineCounts]:
         """The lines with counts among those that the listing of `numbers` holds."""
