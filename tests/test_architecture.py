@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(str(files("tilewright")))
 ORDER = ("model", "emulator", "ladder", "build", "engines", "bench", "cli")
 PART_OF = dict.fromkeys(  # files of the build part
-    ("artifact", "nvrtc", "cache", "include", "host_code", "kernel_source"), "build"
+    ("artifact", "nvrtc", "cache", "include", "host_code", "kernel_source", "missing_name"), "build"
 )
 ONLY_IN = {
     "cuda.bindings.nvrtc": {"nvrtc.py"},

@@ -159,7 +159,8 @@ def symbol_named(symbols: Sequence[str], name: object) -> str:
             listed = candidates(near, name)
             raise InputError(f"kernel={_clipped(name)} is not unique; it has: {listed}.")
     raise InputError(
-        f"kernel={_clipped(name)} is not in the module; it has: {candidates(symbols, name)}."
+        f"kernel={_clipped(name)} is not in the module; it has: {candidates(symbols, name)}"
+        f"{_meant(name, [each.plain for each in names.values()])}"
     )
 
 
@@ -211,6 +212,16 @@ def _is_within(wanted: str, name: CppName) -> bool:
 _FITS: tuple[Callable[[str, CppName], bool], ...] = (
     _is_whole, _is_scoped, _is_plain, _is_part, _is_within,
 )  # fmt: skip
+
+
+def _meant(name: str, plain: Sequence[str]) -> str:
+    """The end of a sentence: the name that was most likely meant, where one is near."""
+    head = plain_name(name)[:200].lower()
+    known = {each.lower(): each for each in plain}
+    near = difflib.get_close_matches(head, known, 1)
+    return (
+        f"; did you mean {known[near[0]]}?" if near and known[near[0]] != plain_name(name) else "."
+    )
 
 
 def _clipped(name: object) -> str:

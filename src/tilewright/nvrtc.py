@@ -17,6 +17,7 @@ from tilewright.errors import CompileError, ToolchainError
 from tilewright.host_code import explain
 from tilewright.include import missing
 from tilewright.installing import install
+from tilewright.missing_name import hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -269,4 +270,6 @@ def _first_error(name: str, text: str, log: str, status: Any) -> str:
         return line[: _LONGEST_LINE - 1] + "…"
     if (header := _NO_FILE.search(line)) and not os.path.isabs(header[1]):
         line += f" -- {missing(header[1], compiler())}"
+    elif (way_out := hint(line)) is not None:
+        line += f" -- {way_out}"
     return line

@@ -25,6 +25,7 @@ The module can be imported where pytest is not installed; only the fixture is mi
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.emulator.by_line import printable
 from tilewright.emulator.demands import excess
-from tilewright.emulator.report import Report
+from tilewright.emulator.report import CHECKS_OFF, Report
 
 try:
     import pytest
@@ -53,10 +54,15 @@ class Emulated(Report):
     """A report that a test can make demands of. They raise AssertionError."""
 
     def assert_clean(self) -> None:
-        """The launch came to its end and nothing was found; a failure names kinds and lines."""
+        """The launch came to its end and nothing was found; a failure names kinds and lines.
+
+        Warns, with UserWarning, where nothing was found because checks=False looked for nothing.
+        """
         __tracebackhide__ = True
         if not self.clean:
             self._fail(": ".join([self.verdict, *_kinds_and_lines(self.findings)]))
+        if not self.checked:
+            warnings.warn(f"{self.kernel or 'kernel'}: {CHECKS_OFF}", stacklevel=2)
 
     def assert_no_excess(
         self, *, wavefronts: int | None = 0, sectors: int | None = 0, copies: int | None = None

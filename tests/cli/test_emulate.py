@@ -31,9 +31,9 @@ __global__ void first(const float* x, float* y, int n) {
 __global__ void second(Args args, float* y) { y[threadIdx.x] = args.n; }
 """
 
-ROW = ["file", "arch", "passed", "kernel", "symbol", "grid", "block", "part", "completed",
-       "totals", "demands", "findings", "accesses", "instructions", "issues", "printed", "notes",
-       "sass", "sources", "paths", "checks", "saved", "warnings"]  # fmt: skip
+ROW = ["file", "arch", "passed", "kernel", "symbol", "grid", "block", "part", "checked",
+       "completed", "totals", "demands", "findings", "accesses", "instructions", "issues",
+       "printed", "notes", "sass", "sources", "paths", "checks", "saved", "warnings"]  # fmt: skip
 
 
 def row(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -333,18 +333,19 @@ def test_cuda(compiler: str, cuda: Emulate, capsys: pytest.CaptureFixture[str]) 
     [
         ("--grid 1", "two.cu has 2 kernels; name one by --kernel: "
          "first(float const*, float*, int), second(Args, float*)."),
-        ("--grid 1 --kernel third", "kernel='third' is not in the module; it has: first("),
+        ("--grid 1 --kernel third", "--kernel third is not in the module; it has: first("),
         ("--grid 1 --kernel first --arg x=zeros:9", "--arg is given 1 times (x); first takes 3 "
-         "parameters (.u64, .u64, .u32)."),
+         "parameters (float const* x, float* y, int n)."),
         ("--grid 1 --kernel first", "--arg is given 0 times; first takes 3 parameters"),
         ("--grid 1 --kernel first --arg x=5 --arg y=null --arg n=1.5",
          "--arg n is an integer of 4 bytes, not 1.5"),
         ("--grid 1 --kernel first --arg x=null --arg y=null --arg n=null",
-         "--arg n is a .u32 of 4 bytes; None is a null pointer"),
+         "--arg n is for int n, of 4 bytes, which takes no pointer"),
         ("--grid 1 --kernel first --arg x=null --arg y=null --arg n=5000000000",
          "--arg n is 5000000000, which does not fit in 4 bytes"),
         ("--grid 1 --kernel second --arg a=bytes:00 --arg y=null", "--arg a takes 16 bytes, not 1"),
-        ("--grid 1 --kernel second --arg a=7 --arg y=null", "--arg a is a struct of 16 bytes"),
+        ("--grid 1 --kernel second --arg a=7 --arg y=null", "--arg a is for Args args, a "
+         "struct of 16 bytes; give bytes:HEX"),
         ("--grid 1 --define BM=33", "--define BM is given twice"),
         ("--grid 1 --define 3=4", "write NAME or NAME=VALUE"),
         ("--grid 1 --include none", "--include none is not a folder"),
@@ -386,12 +387,12 @@ def test_cuda_input_that_is_refused(
         (f"{SCALE} --kernel none", "it has: scale"),
         (f"{SCALE} --data-seed -1", "--data-seed -1 must be 0 or more"),
         (f"{SCALE} --data-seed x", "'x' is not a whole number"),
-        (f"{SCALE} --shared-bytes 9999999", "shared_bytes=9999999 must be 0 to"),
-        (f"{SCALE} --shared-bytes -1", "shared_bytes=-1"),
+        (f"{SCALE} --shared-bytes 9999999", "--shared-bytes 9999999 must be 0 to"),
+        (f"{SCALE} --shared-bytes -1", "--shared-bytes -1 must"),
         (f"{SCALE} --cluster 0", "--cluster.x=0"),
         (f"{SCALE} --cluster x", "--cluster x: write"),
-        (f"{SCALE} --schedule backwards", "schedule='backwards'"),
-        (f"{SCALE} --blocks 5", "blocks=[5] must be ids from 0 to 0"),
+        (f"{SCALE} --schedule backwards", "--schedule backwards is not known"),
+        (f"{SCALE} --blocks 5", "--blocks 5 must be ids from 0 to 0"),
         (f"{SCALE} --blocks 0,0", "names block 0 twice"),
         (f"{SCALE} --blocks 0,", "--blocks 0,: write first:N or sample:N, N being 1 or more, or"),
         (f"{SCALE} --blocks=-1", "--blocks -1: write first:N or"),

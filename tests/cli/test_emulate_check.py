@@ -193,3 +193,77 @@ def test_checks_that_make_no_sense(text: str, said: str) -> None:
         check_shapes(parse_check(text), {**values, "e": np.zeros((3, 4))}, {"e"})
     assert said in str(raised.value)
     assert str(raised.value).startswith(f'--check "{text}": ')
+
+
+# --- Sums of fp32 in fp64, sizes of errors, rows ------------------------------------------
+
+
+def dot(operands: str, error: float) -> Verdict:
+    """Of sum(a * b) over 1,000 terms that comes out with this error, in an fp64 result."""
+    random = np.random.default_rng(3)
+    before = {name: random.standard_normal(1000).astype(operands) for name in ("a", "b")}
+    exact = float((before["a"].astype("f8") * before["b"].astype("f8")).sum())
+    return judge(parse_check("c ~ sum(a * b)"), {"c": np.array([exact + error])}, before)
+
+
+def test_sums_of_fp32_may_be_kept_in_fp32_where_the_result_is_fp64() -> None:
+    assert dot("f4", 1e-6).correct
+    assert dot("f2", 1e-6).correct
+    assert not dot("f8", 1e-6).correct
+    assert dot("f8", 1e-14).correct
+    assert not dot("f4", 1.0).correct
+    assert dot("f4", 0.0).bound > 1e-5 > 1e-10 > dot("f8", 0.0).bound
+
+
+def test_an_fp64_copy_of_fp32_is_still_held_to_fp64() -> None:
+    a = np.linspace(1, 2, 9, dtype="f4")
+    wide = a.astype("f8")
+    assert judge(parse_check("c ~ 2 * a"), {"c": 2 * wide}, {"a": a}).correct
+    assert not judge(parse_check("c ~ 2 * a"), {"c": 2 * wide + 1e-9}, {"a": a}).correct
+    assert not judge(parse_check("c ~ 0.1 * a"), {"c": np.float32(0.1) * a + 0.0 * wide},
+                     {"a": a}).correct  # fmt: skip
+
+
+def test_a_message_tells_the_numbers_apart_and_how_far_off_they_are() -> None:
+    a = np.array([3.0, 3.0])
+    found = judge(parse_check("c ~ a"), {"c": a + np.array([1e-9, 1e-8])}, {"a": a})
+    assert (
+        "first c[0] = 3.000000001, expected 3 ± 3.3e-16; it is off by 1e-09, 3e+06 × what is"
+        in (found.message)
+    )
+    assert "allowed; the worst, [1], by 1e-08, 3e+07 × what is allowed" in found.message
+    exact = judge(parse_check("c == a"), {"c": a + np.array([1e-15, 0])}, {"a": a})
+    assert exact.message.endswith("c[0] = 3.000000000000001, expected 3; it is off by 8.9e-16")
+    lost = judge(parse_check("c ~ a"), {"c": a * np.nan}, {"a": a})
+    assert "off by" not in lost.message
+
+
+@pytest.mark.parametrize(
+    ("text", "way_out"),
+    [
+        ("y ~ exp(x) / sum(exp(x), 1)", 'Write "y.T ~ exp(x.T) / sum(exp(x), 1)".'),
+        ("y == x - r", 'Write "y.T == x.T - r".'),
+        ("z.T ~ r * x", 'Write "z ~ r * x.T".'),
+        ("y ~ max(r, x)", 'Write "y.T ~ max(r, x.T)".'),
+        ("y ~ (x + x) / sum(x, 1)", 'Write "y.T ~ (x + x).T / sum(x, 1)".'),
+        ("y ~ 2 * (x / sum(x, 1))", "Write (x.T / sum(x, 1)).T for it."),
+    ],
+)
+def test_a_number_a_row(text: str, way_out: str) -> None:
+    values = {
+        "x": np.ones((6, 200)),
+        "y": np.ones((6, 200)),
+        "r": np.ones(6),
+        "z": np.ones((200, 6)),
+    }
+    with pytest.raises(InputError, match=r"6x200 and 6|6 and 6x200") as error:
+        check_shapes(parse_check(text), values, set())
+    assert str(error.value).endswith(way_out)
+    meant = way_out.split('"')[1] if '"' in way_out else "y ~ 2 * " + way_out[6:-8]
+    check_shapes(parse_check(meant), values, set())
+
+
+def test_what_no_transposing_helps() -> None:
+    with pytest.raises(InputError, match=r"6x200 and 7 do not fit\.$"):
+        check_shapes(parse_check("y ~ x + r"), {"x": np.ones((6, 200)), "y": np.ones((6, 200)),
+                                                "r": np.ones(7)}, set())  # fmt: skip

@@ -102,6 +102,21 @@ def test_all_may_be_drawn() -> None:
     assert launch("sample:2000000", (300,)).instructions == {"ret": 300}
 
 
+POLLS = NOTHING.replace("ret;", "l: ld.param.u64 %d0, [p]; ld.volatile.global.u32 %r0, [%d0]; "
+                        "setp.eq.u32 %q, %r0, 0; @%q bra l; ret;").replace(
+                        "{", "{ .reg .b64 %d<2>; .reg .b32 %r<2>; .reg .pred %q;")  # fmt: skip
+
+
+def test_blocks_that_poll_are_not_done() -> None:
+    told: list[tuple[int, int]] = []
+    source, array = POLLS.replace("x", "p"), np.zeros(1, "u4")
+    report = tilewright.emulate(
+        source, None, 1, 32, [array], progress=lambda done, total: told.append((done, total))
+    )
+    assert [finding.kind for finding in report.findings] == ["endless-loop"]
+    assert told == [(0, 1), (1, 1)]
+
+
 def test_the_command_line_shows_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     with warnings_as_notes():
         warnings.warn("it takes 3 years", LongRunWarning, stacklevel=1)

@@ -101,8 +101,11 @@ def emulate(
         the launch; the right side is before it: names,
         numbers, + - * / @ .T ( ), abs(x), exp(x),
         max(x, y), sum(x), sum(x, axis). ~ allows the
-        rounding of c's type and of fp32 sums. NaN is
-        wrong. May be given again.
+        rounding of c's type and of fp32 sums (of fp64
+        ones if c and all arrays are fp64), == none.
+        For more room --save c and compare it yourself.
+        A number a row takes .T: "y.T ~ exp(x.T) /
+        sum(exp(x), 1)". NaN is wrong. May be given again.
     save
         LABEL=FILE.npy, an array after the launch, over
         what is there but not over a file that this run
@@ -134,7 +137,8 @@ def emulate(
         LABEL=SHAPE, the part of a padded array that is
         data, and that checks see. May be given again.
     no_checks
-        Only count; do not look for faults.
+        Only count; do not look for races, unset memory
+        and unwritten outputs. The report says so.
     max_excess
         Fail beyond so many bank conflicts, or sectors, above
         the ideal: 0, or wavefronts=0,sectors=64,copies=8
@@ -188,10 +192,10 @@ def _render(outcome: Outcome, order: str) -> RenderableType:
     from rich.text import Text
 
     from tilewright.emulator.by_line import printable
-    from tilewright.emulator.source_view import SourceView, terminal_width
+    from tilewright.emulator.source_view import SourceView, terminal_width, wrapped
 
-    report = outcome.report
-    parts: list[RenderableType] = [SourceView(report, order=order, width=terminal_width())]
+    report, width = outcome.report, terminal_width()
+    parts: list[RenderableType] = [SourceView(report, order=order, width=width)]
     printed = "".join(report.printed).splitlines()
     if printed:
         parts += [Text(""), Text("The kernel printed:", style="bold")]
@@ -199,7 +203,7 @@ def _render(outcome: Outcome, order: str) -> RenderableType:
     if len(printed) > _MOST_PRINTED:
         parts.append(Text(f"… and {len(printed) - _MOST_PRINTED:,} more lines"))
     if report.instructions:
-        parts += [Text(""), Text(_most_issued(report.instructions))]
+        parts += [Text(""), *wrapped(Text(_most_issued(report.instructions)), width)]
     parts += [Text(printable(f"{label} is in {path}")) for label, path in outcome.saved]
     return Group(*parts)
 
@@ -208,4 +212,6 @@ def _most_issued(instructions: dict[str, int]) -> str:
     most = sorted(instructions.items(), key=lambda item: -item[1])[:_MOST_OPCODES]
     rest = len(instructions) - len(most)
     words = ", ".join(f"{opcode} {count:,}" for opcode, count in most)
-    return f"Most issued: {words}" + (f", and {rest} more opcodes" if rest else "")
+    return f"Most issued: {words}" + (
+        f", and {rest} more opcode{'s' * (rest != 1)}" if rest else ""
+    )

@@ -11,13 +11,15 @@ the result        u and tiny/2, once
 
 and what the operands' bounds become in each operation. A number times an operand of @ is taken
 to scale the product. u is the unit roundoff and tiny the
-smallest subnormal of the array on the left; an fp64 one is held to 2⁻⁵³ throughout. An integer
-array must be exact where the right side is whole, and within 1 of what is rounded otherwise.
+smallest subnormal of the array on the left. An fp64 one is held to u = 2⁻⁵³, and its sums to 2⁻⁵³
+for 2⁻²⁴ where all arrays on the right are fp64, too: sums of others may be kept in fp32. An
+integer array must be exact where the right side is whole, and within 1 of what is rounded
+otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
 from typing import Any
@@ -26,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tilewright.cli.emulate_args import is_float
-from tilewright.cli.expression import Check, Node, names_of, shape_of, show
+from tilewright.cli.expression import Check, Node, RowsError, names_of, shape_of, show
 from tilewright.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -89,7 +91,8 @@ def check_shapes(check: Check, values: Mapping[str, Any], empty: set[str]) -> No
     try:
         right = shape_of(check.right, shapes)
     except InputError as error:
-        raise InputError(f'--check "{check.text}": {error}') from None
+        way_out = _turned(check, error) if isinstance(error, RowsError) else ""
+        raise InputError(f'--check "{check.text}": {error}{way_out}') from None
     if (part := _not_finite(check.right)) is not None:
         raise InputError(f'--check "{check.text}": {part} is not a finite number.')
     try:
@@ -100,6 +103,14 @@ def check_shapes(check: Check, values: Mapping[str, Any], empty: set[str]) -> No
         raise InputError(
             f'--check "{check.text}": the left side is {show(left)}, the right {show(right)}.'
         )
+
+
+def _turned(check: Check, error: RowsError) -> str:
+    """The check that does what was meant, where `error.node` is the whole right side or a part."""
+    if error.node is not check.right:
+        return f" Write ({error.turned}).T for it."
+    left = check.label + ".T" * (not check.transposed)
+    return f' Write "{left} {"==" if check.exact else "~"} {error.turned}".'
 
 
 def _not_finite(node: Node) -> str | None:
@@ -122,7 +133,7 @@ def judge(check: Check, after: Mapping[str, Array], before: Mapping[str, Any]) -
     """Compares the left side after the launch with the right side before it."""
     left = after[check.label]
     left = left.T if check.transposed else left
-    form = _format(left.dtype)
+    form = _format(left.dtype, [before[name] for name in check.names])
     right = before[check.right.name] if check.right.kind == "name" else None
     with np.errstate(all="ignore"):
         if _integers(left) and right is not None and _integers(np.asarray(right)):
@@ -161,11 +172,13 @@ def _verdict(check: Check, got: Array, want: Array, right: Array, bound: Array) 
     if wrong.any():
         where = tuple(int(i) for i in np.argwhere(wrong)[0])
         slack = "" if check.exact else f" ± {float(bound[where]):.2g}"
+        left, right_ = _figures_apart(got[where], want[where])
         message = (
             f"{int(wrong.sum())} of {wrong.size} elements are wrong, first {check.label}"
             f"{'.T' if check.transposed else ''}[{', '.join(map(str, where))}] = "
-            f"{_figure(got[where])}, expected {_figure(want[where])}"
+            f"{left}, expected {right_}"
             f"{' (NaN is never right)' if wide[where] != wide[where] else slack}"
+            f"{_size(error, np.zeros(()) if check.exact else bound, where)}"
         )
     return Verdict(
         check.text,
@@ -179,8 +192,37 @@ def _verdict(check: Check, got: Array, want: Array, right: Array, bound: Array) 
     )
 
 
-def _figure(value: Any) -> str:
-    return str(value) if np.asarray(value).dtype.kind in "iub" else f"{float(value):.7g}"
+def _figures_apart(got: Any, want: Any) -> tuple[str, str]:
+    """Both numbers, with as many digits as it takes to tell them apart, 7 at least."""
+    for digits in range(7, 18):
+        shown = _figure(got, digits), _figure(want, digits)
+        if shown[0] != shown[1]:
+            break
+    return shown
+
+
+def _figure(value: Any, digits: int) -> str:
+    return str(value) if np.asarray(value).dtype.kind in "iub" else f"{float(value):.{digits}g}"
+
+
+def _size(error: Array, bound: Array, where: tuple[int, ...]) -> str:
+    """How large the error is, and against its bound; then the worst of all, if that is another."""
+    bound = np.broadcast_to(bound, error.shape)
+    with np.errstate(all="ignore"):
+        times = np.where(bound > 0, error / bound, error)
+    if not np.isfinite(error[where]):
+        return ""
+    worst = tuple(int(i) for i in np.unravel_index(np.argmax(np.nan_to_num(times)), times.shape))
+    said = f"; it is off by {_off(error[where], bound[where])}"
+    if times[worst] > times[where]:
+        said += (
+            f"; the worst, [{', '.join(map(str, worst))}], by {_off(error[worst], bound[worst])}"
+        )
+    return said
+
+
+def _off(error: float, bound: float) -> str:
+    return f"{error:.2g}" + (f", {error / bound:.3g} × what is allowed" if bound > 0 else "")
 
 
 def _integers(array: Array) -> bool:
@@ -195,7 +237,8 @@ def _beyond(value: Any) -> bool:
     return top >= _WHOLE  # at 2⁵³ it may have been rounded to it
 
 
-def _format(dtype: np.dtype[Any]) -> _Format:
+def _format(dtype: np.dtype[Any], operands: Sequence[Any] = ()) -> _Format:
+    """Of an array on the left of this type; `operands` are what the right side names."""
     if not is_float(dtype):
         return _Format(_FP32, 0.0, _FP32)
     if dtype.kind == "f" and dtype.name.startswith("float") and "_" not in dtype.name:
@@ -205,7 +248,9 @@ def _format(dtype: np.dtype[Any]) -> _Format:
 
         info = ml_dtypes.finfo(dtype)
     roundoff, tiny = float(info.eps) / 2, float(info.smallest_subnormal)
-    return _Format(roundoff, tiny, 2 * _FP64 if roundoff <= _FP64 else _FP32)
+    typed = [each.dtype for each in operands if isinstance(each, (np.ndarray, np.generic))]
+    wide = roundoff <= _FP64 and all(each == np.float64 for each in typed)
+    return _Format(roundoff, tiny, 2 * _FP64 if wide else _FP32)
 
 
 def _evaluate(node: Node, values: Mapping[str, Any], form: _Format) -> _Value:
@@ -244,7 +289,7 @@ def _leaf(value: Any, form: _Format) -> _Value:
     array = np.asarray(value)
     exact = array.astype(np.float64)
     whole = array.dtype.kind in "iub" or (not array.ndim and bool(exact == np.rint(exact)))
-    if array.ndim or form.slack < _FP32:
+    if array.ndim or form.roundoff < _FP32:
         return _Value(exact, np.zeros(()), whole)
     short = float(exact.astype(np.float32)) == float(exact)
     return _Value(exact, np.asarray(0.0 if short else abs(float(exact)) * _FP32), whole)

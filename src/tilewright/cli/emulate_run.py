@@ -17,20 +17,20 @@ from tilewright.cli.emulate_args import Argument, make, parse_arguments, parse_s
 from tilewright.cli.emulate_check import Verdict, check_shapes, judge
 from tilewright.cli.emulate_files import labelled_word, parse_saves, save, write_reports
 from tilewright.cli.emulate_limits import parse_limits
+from tilewright.cli.emulate_parameters import check_parameters
 from tilewright.cli.emulate_signature import formals_of, slips
+from tilewright.cli.emulate_words import as_typed, with_extents
 from tilewright.cli.expression import Check, parse_check, show
-from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.demands import Demand, excess
-from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
 from tilewright.engines.emulate import emulate
 from tilewright.engines.emulator import MOST_THREADS
-from tilewright.errors import InputError
-from tilewright.kernel_source import candidates, kernel_named, plain_name, read_source
+from tilewright.errors import CompileError, InputError, TilewrightError
+from tilewright.kernel_source import candidates, kernel_named, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ir import Kernel, Module, Parameter
+    from tilewright.emulator.ir import Kernel, Module
     from tilewright.emulator.report import Report
     from tilewright.emulator.run import Progress
 
@@ -119,12 +119,34 @@ class _Plan:
 
 
 def emulate_request(request: Request, progress: Progress | None = None) -> Outcome:
-    """Raises: InputError and what `emulate` raises, before anything is run or written."""
+    """Raises: InputError and what `emulate` raises, before anything is run or written.
+
+    Messages name options as they were typed.
+    """
+    try:
+        return _outcome(request, progress)
+    except CompileError:  # quotes the source, whose words are not ours
+        raise
+    except TilewrightError as error:
+        error.args = (with_extents(as_typed(str(error), _typed(request))),)
+        raise
+
+
+def _typed(request: Request) -> dict[str, str | None]:
+    """What was typed for an option, by the name of the parameter of `emulate`."""
+    words = ("kernel", "grid", "block", "cluster", "shared_bytes", "arch", "schedule", "seed",
+             "blocks", "step_limit")  # fmt: skip
+    given = {name: getattr(request, name) for name in words}
+    return {name: None if value is None else str(value) for name, value in given.items()}
+
+
+def _outcome(request: Request, progress: Progress | None) -> Outcome:
     plan = _plan(request)
     text, _ = read_source(request.file)
     kernel = _kernel(_module(request, plan, text), request.kernel, request.file)
-    _check_parameters(kernel, plan.arguments)
-    warnings = slips(plan.arguments, formals_of(kernel, text, plan.is_cuda))
+    formals = formals_of(kernel, text, plan.is_cuda)
+    check_parameters(kernel, plan.arguments, formals)
+    warnings = slips(plan.arguments, formals)
     values = {a.label: make(a, request.data_seed) for a in plan.arguments}
     read = {name for check in plan.checks for name in check.names}
     before = {
@@ -151,9 +173,12 @@ def _run(
     options = {**plan.options, "labels": list(values), "progress": watched}
     try:
         arrays = list(values.values())
-        return emulate(request.file, symbol, plan.grid, plan.block, arrays, **options)
+        report = emulate(request.file, symbol, plan.grid, plan.block, arrays, **options)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(watched.words(plan.grid)) from None
+    typed = _typed(request)
+    found = [replace(it, message=as_typed(it.message, typed)) for it in report.findings]
+    return replace(report, findings=found)
 
 
 def _demand(verdict: Verdict) -> Demand:
@@ -338,37 +363,6 @@ def _kernel(module: Module, name: str | None, file: Path) -> Kernel:
         f"{short(str(file))} has {len(symbols)} kernels; name one by --kernel: "
         f"{candidates(symbols)}."
     )
-
-
-def _check_parameters(kernel: Kernel, arguments: Sequence[Argument]) -> None:
-    """Each argument against its parameter, so that a fault names the argument."""
-    if len(arguments) != len(kernel.params):
-        given = f" ({', '.join(a.label for a in arguments)})" if arguments else ""
-        takes = ", ".join(
-            f".{p.kind}" if p.nbytes <= 8 else f"{p.nbytes} bytes" for p in kernel.params
-        )
-        raise InputError(
-            f"--arg is given {len(arguments)} times{given}; {plain_name(kernel.name)} takes "
-            f"{len(kernel.params)} parameters{f' ({takes})' if takes else ''}."
-        )
-    memory = GlobalMemory()
-    for argument, parameter in zip(arguments, kernel.params, strict=True):
-        shown = replace(parameter, name=f"--arg {argument.label}")
-        _check_whole(argument, parameter)
-        argument_bytes(argument.sample if argument.fill != "null" else None, shown, memory)
-
-
-def _check_whole(argument: Argument, parameter: Parameter) -> None:
-    """A fraction for what may be a pointer: says what the words for one are."""
-    fraction = argument.fill == "number" and not isinstance(
-        argument.value, (int, np.integer, np.bool_)
-    )
-    if fraction and parameter.nbytes == 8 and parameter.kind[0] != "f":
-        label = argument.label
-        raise InputError(
-            f"--arg {label} is a pointer or an integer of 8 bytes, not {argument.value}; give an "
-            f"array, as in {label}=randn:64, null or a whole number."
-        )
 
 
 def _plain(value: Any) -> Any:

@@ -129,7 +129,39 @@ def _broadcast(node: Node, shapes: list[Shape]) -> Shape:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         words = " and ".join(show(shape) for shape in shapes)
-        raise InputError(f"{node.text}: {words} do not fit.") from None
+        said = f"{node.text}: {words} do not fit"
+        for one, other in ((0, 1), (1, 0)):
+            if len(shapes[one]) == 2 and shapes[other] == shapes[one][:1]:
+                texts = [child.text for child in node.children]
+                texts[one] = turned(node.children[one])
+                raise RowsError(f"{said}, as axes meet from the last on.", node, texts) from None
+        raise InputError(f"{said}.") from None
+
+
+class RowsError(InputError):
+    """A vector of a number a row beside a matrix: it fits the columns of the transposed one.
+
+    `node` is where they meet, `turned` its text with the matrix transposed.
+    """
+
+    def __init__(self, message: str, node: Node, operands: list[str]) -> None:
+        super().__init__(message)
+        self.node = node
+        self.turned = (
+            f"max({', '.join(operands)})" if node.kind == "max" else f" {node.kind} ".join(operands)
+        )
+
+
+def turned(node: Node) -> str:
+    """The text of a node's transposed, with .T at the names: exp(x.T) for exp(x)."""
+    inner = [turned(child) for child in node.children]
+    if node.kind in ("number", "name"):
+        return node.text + ".T" * (node.kind == "name")
+    if node.kind in ("abs", "exp", "max"):
+        return f"{node.kind}({', '.join(inner)})"
+    if node.kind == "neg":
+        return f"-{inner[0]}"
+    return f"({node.text}).T"
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.emulator.module_header import note_on_counts
-
 if TYPE_CHECKING:
     from tilewright.emulator.findings import Finding
     from tilewright.emulator.report import Access, Report
 
+# What sets the faults of one line apart, in the words of `naming` and `hazards`.
+_READS = re.compile(r"(?:at ')?(?:ldmatrix|ldu?|wmma\.load)\b|\S+ reads ")
+_SIDES = (
+    ("null", re.compile(r"\bnull pointer\b")),
+    ("part", re.compile(r"outside the valid part")),
+    ("before", re.compile(r"\bbytes before\b")),
+    ("behind", re.compile(r"past (?:the|its) end|behind its end|beyond the end")),
+)
+_SHARED_NAME = re.compile(r"\(([^(),]+), byte \d")
 _REPLACED = "\ufffd"  # stands for a character that would act on the terminal or hide text
 
 
@@ -212,23 +220,62 @@ def _percent(part: int, whole: int) -> str:
 
 
 def finding_sentences(line: LineCounts) -> list[tuple[str, str]]:
-    """Kind and sentence of a line's findings; those of an unrolled loop are said once.
+    """Kind and sentence of a line's findings; those that differ in the place alone are said once.
 
-    The sentence does not begin with the kind once more.
+    Writes come before reads. Of several faults of one kind the first has the whole sentence, the
+    others what is wrong without the place. A sentence does not begin with the kind once more.
     """
-    groups: dict[str, list[Finding]] = {}
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for finding in line.findings:
-        groups.setdefault(finding.kind, []).append(finding)
-    return [(printable(kind), _said(group)) for kind, group in groups.items()]
+        groups.setdefault(_fault(finding), []).append(finding)
+    said: dict[str, list[str]] = {}
+    for group in sorted(groups.values(), key=lambda group: _reads(group[0])):
+        known = said.setdefault(group[0].kind, [])
+        known.append(_said(group) if not known else _said_shortly(group))
+    return [(printable(kind), each) for kind, sentences in said.items() for each in sentences]
+
+
+def _fault(finding: Finding) -> tuple[str, ...]:
+    """What makes two findings of a line one fault: kind, array, and on which side of it or how."""
+    how = "reads" if _reads(finding) else ""
+    side = next((side for side, words in _SIDES if words.search(finding.message)), "")
+    return finding.kind, _array(finding), how, side
+
+
+def _array(finding: Finding) -> str:
+    """The array, or the variable of shared memory that the message names."""
+    shared = _SHARED_NAME.search(finding.message)
+    return finding.array or (shared[1] if shared else "")
+
+
+def _reads(finding: Finding) -> bool:
+    """Whether a finding is about a read, which does less harm than a write."""
+    return _READS.match(finding.message) is not None
 
 
 def _said(group: list[Finding]) -> str:
     first = group[0]
-    other = f" (the other line: {first.other_line})" if first.other_line is not None else ""
+    other = ""
+    if first.other_line is not None and not _names_line(first.message, first.other_line):
+        other = f" (the other line: {first.other_line})"
     more = f"; so do {len(group) - 1} more instructions of this line" if len(group) > 2 else ""
     if len(group) == 2:
         more = "; so does another instruction of this line"
     return f"{printable(after_kind(first))}{other}{inlined_words(first)}{more}"
+
+
+def _said_shortly(group: list[Finding]) -> str:
+    """also ld.global.f32 reads … 4 bytes before x (3 instructions)"""
+    what, array = after_kind(group[0]).partition(": address ")[0], _array(group[0])
+    if array and not re.search(rf"(?<!\w){re.escape(array)}(?!\w)", what):
+        what += f", in {array}"
+    times = f" ({len(group)} instructions)" if len(group) > 1 else ""
+    return f"also {printable(what)}{times}"
+
+
+def _names_line(message: str, line: int) -> bool:
+    """Whether the message says it already, as "wrote at k.cu:25" or "lines 4 and 5" do."""
+    return re.search(rf"(?::|\blines? (?:\d+ and )?){line}\b", message) is not None
 
 
 def after_kind(finding: Finding) -> str:
@@ -299,24 +346,10 @@ def _sector_words(totals: Mapping[str, int]) -> str:
 
 
 def note_words(report: Report) -> list[str]:
-    """What limits the counts and is no finding: blocks that did not run, other machine code."""
-    part = [] if report.part is None else [f"Note: {report.part.words}"]
-    return part + _machine_code_words(report)
+    """What limits the counts or the findings and is no finding: a sentence each."""
+    return [f"Note: {printable(note)}" for note in report.shown_notes]
 
 
 def demand_words(report: Report) -> list[tuple[bool, str]]:
     """Each demand as whether it is met and a sentence."""
     return [(demand.met, printable(demand.sentence)) for demand in report.demands]
-
-
-def _machine_code_words(report: Report) -> list[str]:
-    """A note for each difference between PTX and machine code; no finding, but the counts' limit.
-
-    And one for a target whose counters nobody compared with the rules. Why PTX and machine code
-    were not compared stands in `report.notes` alone.
-    """
-    differences = None if report.machine_code is None else report.machine_code.differences
-    notes = [str(it) for it in differences or ()]
-    if (of_target := note_on_counts(report.target)) is not None:
-        notes.append(of_target)
-    return [f"Note: {printable(note)}" for note in notes]

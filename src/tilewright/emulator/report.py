@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 SCHEMA = "tilewright.report/1"
+CHECKS_OFF = "Checks were off: races, unset memory and unwritten outputs were not looked for."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,9 @@ class Report:
     paths          where the files of such names lie on disk, by the names in `sources`
     demands        what was asked of the launch beyond findings, by a check or a limit
     target         the architecture that the PTX is for, as "sm_90a"
+    checked        False where the launch was told not to look for races, unset memory and outputs
+                   that nobody writes
+    remarks        sentences about this launch that are no findings; all views show them
     machine_code   the PTX against the machine code of its artifact; decided when a view of the
                    report, its JSON or its notes are first asked for; None where nothing is known
     """
@@ -89,18 +93,39 @@ class Report:
     paths: dict[str, str] = field(default_factory=dict, repr=False)
     demands: list[Demand] = field(default_factory=list)
     target: str = ""
+    checked: bool = True
+    remarks: list[str] = field(default_factory=list)
     machine_code: MachineCode | None = field(default=None, repr=False, compare=False)
 
     @property
     def notes(self) -> list[str]:
-        """What to know of the counts, and no finding: how the machine code differs from the PTX,
-        or why the two were not compared; and whether the counts were compared with this target's.
+        """What to know of the report, and no finding: `caveats`; how the machine code differs from
+        the PTX, or why the two were not compared; and whether the counts were compared with this
+        target's.
 
         Cost: see `MachineCode`.
         """
         of_code = () if self.machine_code is None else self.machine_code.notes
-        of_target = note_on_counts(self.target)
-        return [*of_code, *([] if of_target is None else [of_target])]
+        return [*self.caveats, *of_code, *self._of_target]
+
+    @property
+    def shown_notes(self) -> list[str]:
+        """`notes` without the reason why PTX and machine code were not compared: what a view for
+        people shows."""
+        differences = None if self.machine_code is None else self.machine_code.differences
+        return [*self.caveats, *map(str, differences or ()), *self._of_target]
+
+    @property
+    def caveats(self) -> list[str]:
+        """What a green result does not say: blocks that did not run, checks that were off; and
+        the launch's own remarks."""
+        part = [] if self.part is None else [self.part.words]
+        return [*part, *([] if self.checked else [CHECKS_OFF]), *self.remarks]
+
+    @property
+    def _of_target(self) -> list[str]:
+        said = note_on_counts(self.target)
+        return [] if said is None else [said]
 
     @property
     def clean(self) -> bool:
@@ -126,6 +151,8 @@ class Report:
         for kind, noun in (("check", "failed check"), ("excess", "exceeded limit")):
             if failed := sum(demand.kind == kind for demand in self.unmet):
                 words.append(f"{failed} {noun}{'s' * (failed != 1)}")
+        if not self.checked:
+            words.append("checks were off")
         return ", ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,6 +169,7 @@ class Report:
             "grid": None if self.grid is None else list(self.grid),
             "block": None if self.block is None else list(self.block),
             "part": None if self.part is None else self.part.to_dict(),
+            "checked": self.checked,
             "completed": self.completed,
             "totals": dict(self.totals),
             "demands": [demand.to_dict() for demand in self.demands],
@@ -183,7 +211,7 @@ class Report:
         Path(path).write_text(page(self), encoding="utf-8")
 
     def to_junit(self, path: str | Path) -> None:
-        """Writes JUnit XML: one test case, a failure for each finding."""
+        """Writes JUnit XML: one test case, whose failure lists the findings."""
         from tilewright.emulator.junit import document
 
         Path(path).write_text(document([self]), encoding="utf-8")
@@ -222,11 +250,12 @@ def with_sources(
     part: Part | None = None,
     paths: Mapping[str, str] | None = None,
     machine_code: MachineCode | None = None,
+    remarks: Sequence[str] = (),
 ) -> Report:
     """The report with the texts of its files, the user's own first, and with what was launched.
 
     Of the other texts those are kept that an access or a finding lies in. `kernel` is a symbol.
-    What is not given stays as it is.
+    `remarks` join those that it has. What is not given stays as it is.
     """
     named = {row.file for row in report.accesses} | {row.file for row in report.findings}
     kept = {
@@ -244,6 +273,7 @@ def with_sources(
         part=part or report.part,
         paths=dict(paths or {}) or report.paths,
         machine_code=machine_code or report.machine_code,
+        remarks=[*report.remarks, *remarks],
     )
 
 
@@ -273,6 +303,7 @@ def make_report(program: Program, trace: Trace) -> Report:
         issues={file: dict(sorted(lines.items())) for file, lines in by_line.items()},
         printed=list(trace.printed),
         target=program.target,
+        checked=trace.arrays is not None,
     )
 
 

@@ -81,9 +81,12 @@ def run(
         if len(waiting) > _MOST_WAITING or machine not in waiting:
             _resume(waiting, patient=False)
         done += machine.blocks
-        if progress is not None:
-            progress(done, len(blocks))
+        if progress is not None:  # those that wait are not done: they may never be
+            progress(done - sum(each.blocks for each in waiting), len(blocks))
+    polled = bool(waiting)
     _resume(waiting, patient=True)
+    if polled and progress is not None:
+        progress(done, done)
     if trace.arrays is not None:
         if how.blocks is None and trace.completed:
             given = _pointed_to(shape, memory)

@@ -68,11 +68,11 @@ def to_dict(reports: Sequence[Report]) -> dict[str, Any]:
 def _invocation(report: Report) -> dict[str, Any]:
     """Whether the launch came to its end, and what was not looked at."""
     said = [] if report.completed else [("error", report.verdict)]
-    said += [] if report.part is None else [("note", report.part.words)]
+    said += [("note", words) for words in report.caveats]
     return {
         "executionSuccessful": report.completed,
         "toolExecutionNotifications": [
-            {"level": level, "message": {"text": f"{title(report)}: {words}"}}
+            {"level": level, "message": {"text": printable(f"{title(report)}: {words}")}}
             for level, words in said
         ],
     }

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 _BUSIEST = 3  # lines that are shown where none is above its ideal
 _NARROWEST = 40  # columns that a view takes by itself
 _LEAST_ROOM = 20  # for the source, in terminals too narrow for the table
+_MARGIN = 4  # around a line's number
 _NOTE = " " * 6
 ORDERS = ("worst", "source")
 _OLD_ORDERS = {"line": "source"}
@@ -51,32 +52,40 @@ _CODE = re.compile(r"[%\w.]+[,;)\]]*|.")  # a name with what closes behind it, o
 
 @dataclass(frozen=True, slots=True)
 class _Column:
+    """`name` is what a sentence calls it; `narrow` columns leave narrow views, the lowest first."""
+
+    name: str
     heads: tuple[str, str]
-    width: int
+    narrow: int
     value: Callable[[LineCounts], str]
-    shown_if: Callable[[LineCounts], int]
     hot_if: Callable[[LineCounts], int] = lambda line: 0
+    width: int = 0
+
+    def fitted(self, lines: Iterable[LineCounts]) -> _Column | None:
+        """As wide as its heads and the values of these lines; None where none has a value."""
+        widest = max((len(self.value(line)) for line in lines), default=0)
+        return replace(self, width=max(widest, *map(len, self.heads))) if widest else None
 
 
 _COLUMNS = (
-    _Column(("re-", "quests"), 6, lambda c: compact(c.requests), lambda c: c.requests),
-    _Column(("wave-", "fronts"), 6, lambda c: compact(c.wavefronts), lambda c: c.wavefronts),
+    _Column("requests", ("re-", "quests"), 2, lambda c: count_words(c.requests)),
+    _Column("wavefronts", ("wave-", "fronts"), 3, lambda c: count_words(c.wavefronts)),
     _Column(
+        "× ideal wavefronts",
         ("×", "ideal"),
         5,
         lambda c: times_ideal(c.wavefronts, c.wavefronts_ideal),
-        lambda c: c.wavefronts,
         lambda c: c.excess_wavefronts,
     ),
-    _Column(("", "sectors"), 7, lambda c: compact(c.sectors), lambda c: c.sectors),
+    _Column("sectors", ("", "sectors"), 4, lambda c: count_words(c.sectors)),
     _Column(
+        "× ideal sectors",
         ("×", "ideal"),
-        5,
+        6,
         lambda c: times_ideal(c.sectors, c.sectors_ideal),
-        lambda c: c.sectors,
         lambda c: c.excess_sectors,
     ),
-    _Column(("", "issues"), 6, lambda c: compact(c.issues), lambda c: c.issues),
+    _Column("issues", ("", "issues"), 1, lambda c: count_words(c.issues)),
 )
 
 
@@ -115,30 +124,50 @@ class SourceView:
     def _lines(self, width: int) -> Iterator[Text]:
         report = self.report
         style = "bold green" if report.passed else "bold red"
-        yield from _wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
+        yield from wrapped(Text(f"{title(report)}: {report.verdict}", style=style), width)
         for words in total_words(report):
-            yield from _wrapped(Text(words), width)
+            yield from wrapped(Text(words), width)
         for words in note_words(report):
-            yield from _wrapped(Text(words, style="yellow"), width)
+            yield from wrapped(Text(words, style="yellow"), width)
         everything = files(report)
         chosen, notes = self._chosen([line for f in everything for line in f.counts.values()])
-        columns = [c for c in _COLUMNS if any(c.shown_if(line) for line in chosen)]
-        for file in everything:
-            numbers = sorted(line.line for line in chosen if line.file == file.name)
-            if numbers:
-                yield Text("")
-                unknown = " (the report does not hold its text)" if file.text is None else ""
-                name = Text(printable(file.name) + unknown, style="bold")
-                yield from _wrapped(name, width)
-                yield from _Listing(file, columns, width).lines(numbers, self.context, self.order)
+        yield from self._tables(everything, chosen, width)
         if notes:
             yield Text("")
-            yield from _wrapped(Text(notes, style="dim"), width)
+            yield from wrapped(Text(notes, style="dim"), width)
         if report.demands:
             yield Text("")
         for met, words in demand_words(report):
             sign, style = ("✓", "green") if met else ("✗", "bold red")
-            yield from _wrapped(Text(f"{sign} {words}", style=style), width)
+            yield from wrapped(Text(f"{sign} {words}", style=style), width)
+
+    def _tables(
+        self, everything: list[SourceFile], chosen: list[LineCounts], width: int
+    ) -> Iterator[Text]:
+        """Each file with chosen lines, under the columns that all of them share."""
+        numbers_of = {
+            file.name: sorted(line.line for line in chosen if line.file == file.name)
+            for file in everything
+        }
+        shown = [line for f in everything for line in self._shown(f, numbers_of[f.name])]
+        digits = max((_digits(f) for f in everything if numbers_of[f.name]), default=0)
+        columns, dropped = _columns(shown, width - digits - _MARGIN)
+        if dropped:
+            used = sum(column.width + 1 for column in (*columns, *dropped))
+            said = _dropped_words(dropped, used + digits + _MARGIN + _LEAST_ROOM)
+            yield from wrapped(Text(said, style="yellow"), width)
+        for file in everything:
+            if numbers := numbers_of[file.name]:
+                yield Text("")
+                unknown = " (the report does not hold its text)" if file.text is None else ""
+                name = Text(printable(file.name) + unknown, style="bold")
+                yield from wrapped(name, width)
+                yield from _Listing(file, columns, width).lines(numbers, self.context, self.order)
+
+    def _shown(self, file: SourceFile, numbers: list[int]) -> Iterator[LineCounts]:
+        """The lines with counts among those that the listing of `numbers` holds."""
+        for hunk in hunks(numbers, self.context, file.last):
+            yield from (file.counts[number] for number in hunk if number in file.counts)
 
     def _chosen(self, lines: list[LineCounts]) -> tuple[list[LineCounts], str]:
         """The lines to show, and what to say of the others."""
@@ -158,6 +187,29 @@ class SourceView:
         return chosen, _left(left, "findings or more than their ideal")
 
 
+def _digits(file: SourceFile) -> int:
+    return max(4, len(str(file.last)))
+
+
+def _columns(lines: list[LineCounts], room: int) -> tuple[list[_Column], list[_Column]]:
+    """The columns for which any of the lines has a value, and those that have no room.
+
+    They leave the source at least _LEAST_ROOM cells of `room`.
+    """
+    kept = [fitted for column in _COLUMNS if (fitted := column.fitted(lines)) is not None]
+    dropped: list[_Column] = []
+    while kept and sum(column.width + 1 for column in kept) + _LEAST_ROOM > room:
+        dropped.append(min(kept, key=lambda column: column.narrow))
+        kept.remove(dropped[-1])
+    return kept, dropped
+
+
+def _dropped_words(dropped: list[_Column], needed: int) -> str:
+    *most, last = (column.name for column in dropped)
+    names = f"{', '.join(most)} and {last}" if most else last
+    return f"Left out for want of room: {names}; {needed} columns show all."
+
+
 def _left(count: int, what: str) -> str:
     if not count:
         return ""
@@ -169,8 +221,8 @@ class _Listing:
 
     def __init__(self, file: SourceFile, columns: list[_Column], width: int) -> None:
         self.file, self.columns, self.width = file, columns, width
-        self.digits = max(4, len(str(file.last)))
-        used = sum(column.width + 1 for column in columns) + self.digits + 4
+        self.digits = _digits(file)
+        used = sum(column.width + 1 for column in columns) + self.digits + _MARGIN
         self.room = max(_LEAST_ROOM, width - used)
 
     def lines(self, numbers: list[int], context: int, order: str) -> Iterator[Text]:
@@ -245,7 +297,8 @@ class _Listing:
 
     def _note(self, sign: str, words: str, style: str) -> Iterator[Text]:
         room = max(_LEAST_ROOM, self.width - len(_NOTE) - 2)
-        bound = words.replace(" × ", "\u00a0×\u00a0")  # a number stays with its opcode
+        # A number stays with its opcode and its sign.
+        bound = words.replace(" × ", "\u00a0×\u00a0").replace(" % ", "\u00a0% ")
         for place, line in enumerate(textwrap.wrap(bound, room, break_on_hyphens=False)):
             shown = line.replace("\u00a0", " ")
             yield Text(f"{_NOTE}{' ' if place else sign} {shown}", style=style)
@@ -283,21 +336,15 @@ def _mark(counts: LineCounts | None) -> str:
     return "✗" if counts.findings else "!" if counts.excess else " "
 
 
-def _wrapped(text: Text, width: int) -> Iterator[Text]:
+def wrapped(text: Text, width: int) -> Iterator[Text]:
+    """The text in rows of a width, cut at blanks; rich would take the console's width."""
     for line in textwrap.wrap(text.plain, max(_LEAST_ROOM, width)) or [""]:
         yield Text(line, style=text.style)
 
 
-def compact(value: int) -> str:
-    """At most six characters: 99,999 then 1234k, 12.3M; empty for 0."""
-    if not value:
-        return ""
-    if value < 100_000:
-        return f"{value:,}"
-    for unit, size in (("k", 10**3), ("M", 10**6), ("G", 10**9)):
-        if value < 10_000 * size:
-            return f"{value / size:.4g}{unit}" if value < 9_999 * size else f"{value // size}{unit}"
-    return f"{value / 10**12:.3g}T"
+def count_words(value: int) -> str:
+    """2,458,624, as everywhere else in a report; empty for 0."""
+    return f"{value:,}" if value else ""
 
 
 def terminal_width() -> int:

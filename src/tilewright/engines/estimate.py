@@ -23,7 +23,7 @@ class Estimate:
 
     def __call__(self, done: int, total: int) -> None:
         passed = monotonic() - self._start
-        if not self._told and passed >= _AFTER_S:
+        if done and not self._told and passed >= _AFTER_S:
             self._told = True
             left = passed / done * (total - done)
             if left > _WORTH_A_WORD_S:

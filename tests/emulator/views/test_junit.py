@@ -29,7 +29,7 @@ def test_required_parts(
     assert {"name", "tests", "failures", "errors", "skipped", "time"} <= set(suite.attrib)
     assert (suite.get("tests"), suite.get("failures")) == ("4", "3")
     cases = suite.findall("testcase")
-    assert [len(case.findall("failure")) for case in cases] == [3, 0, 1, 1]
+    assert [len(case.findall("failure")) for case in cases] == [1, 0, 1, 1]
     for case in cases:
         assert case.get("name")
         assert case.get("classname")
@@ -52,6 +52,7 @@ def test_failed_demands_and_what_was_printed(clean_report: Report) -> None:
     (failure,) = case.findall("failure")
     assert failure.attrib == {"type": "check", "message": "1 of 4 elements are wrong"}
     assert failure.text == "c ~ a\ufffd: 1 of 4 elements are wrong"
+    assert next(ET.fromstring(document([report])).iter("properties"), None) is None
     assert "hello \ufffd[31m" in str(case.findtext("system-out"))
 
 
@@ -60,3 +61,15 @@ def test_the_file_is_where_it_lies(transpose_report: Report) -> None:
     (case,) = ET.fromstring(document([report]).encode()).iter("testcase")
     assert case.get("file") == "src/k.cu"
     assert str(case.findall("failure")[0].text).startswith("src/k.cu:15: ")
+
+
+def test_one_failure_lists_everything(transpose_report: Report) -> None:
+    demand = Demand("excess", "at most 0", False, "31 bank conflicts")
+    report = replace(transpose_report, demands=[demand])
+    (failure,) = ET.fromstring(document([report]).encode()).iter("failure")
+    lines = (failure.text or "").splitlines()
+    assert [line.split(": ")[0] for line in lines] == [
+        "k.cu:15", "k.cu:15", "<ptx>:70", "31 bank conflicts",
+    ]  # fmt: skip
+    assert failure.get("type") == "out-of-bounds, race, excess"
+    assert str(failure.get("message")).endswith(" (and 3 more)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tilewright.emulator.by_line import hunks, printable
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.html import page
 from tilewright.emulator.report import Access, Report
-from tilewright.emulator.source_view import SourceView, compact, to_text
+from tilewright.emulator.source_view import SourceView, to_text
 from tilewright.errors import InputError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -104,11 +105,43 @@ def test_hunks() -> None:
     assert list(hunks([], 2, 9)) == []
 
 
-def test_compact() -> None:
-    values = (0, 1, 99_999, 123_456, 9_998_999, 12_345_678, 123_456_789_012, 10**15)
-    shown = ["", "1", "99,999", "123.5k", "9999k", "12.35M", "123.5G", "1e+03T"]
-    assert [compact(value) for value in values] == shown
-    assert all(len(compact(10**n - 1)) <= 6 for n in range(1, 16))
+def test_counts_have_one_format() -> None:
+    rows = [
+        Access("ld.shared.u32", "k.cu", line, "shared", n, n, n, 0, 0, 4)
+        for line, n in ((1, 77_056), (2, 100_096), (3, 2_458_624), (4, 5))
+    ]
+    report = Report(True, rows, sources={"k.cu": "text;\n" * 4})
+    text = to_text(report, order="source", width=80)
+    for n in ("77,056", "100,096", "2,458,624", "5"):
+        assert f" {n} " in text
+    assert len({line.index("│") for line in text.splitlines() if "│" in line}) == 1
+
+
+def test_columns_are_those_of_all_lines_that_are_shown() -> None:
+    """Line 2 is context of line 1, with counts of another kind than the one above its ideal."""
+    rows = [
+        Access("ld.global.u32", "k.cu", 1, "global", 1, 0, 0, 32, 4, 4),
+        Access("st.shared.u32", "k.cu", 2, "shared", 1, 17, 17, 0, 0, 4),
+    ]
+    report = Report(True, rows, sources={"k.cu": "a;\nb;\n" + "c;\n" * 9})
+    for order in ("worst", "source"):
+        assert "    1     17   1.0                  2  │b;" in to_text(
+            report, order=order, width=80
+        )
+    far = [rows[0], replace(rows[1], line=9)]
+    assert "fronts" not in to_text(replace(report, accesses=far), width=80)
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 70])
+def test_a_narrow_view_says_what_it_leaves_out(width: int, transpose_report: Report) -> None:
+    file = StringIO()
+    Console(file=file, width=200).print(SourceView(transpose_report, width=width))
+    text = file.getvalue()
+    assert max(map(len, text.splitlines())) <= width  # nothing is cut off by the console
+    assert ("Left out for want of room: issues" in text) is (width < 70)
+    if width == 60:
+        assert "issues and requests; 70 columns show all." in " ".join(text.split())
+        assert "6,144" in text
 
 
 def test_printable() -> None:
