@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.cli.emulate_args import Argument
-from tilewright.cli.emulate_signature import Formal
 from tilewright.emulator.arguments import argument_bytes
 from tilewright.emulator.ir import TYPE_BYTES
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.errors import InputError
+from tilewright.kernel_signature import Formal
 from tilewright.kernel_source import plain_name
 
 if TYPE_CHECKING:

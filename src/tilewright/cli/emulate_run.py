@@ -18,7 +18,6 @@ from tilewright.cli.emulate_check import Verdict, check_shapes, judge
 from tilewright.cli.emulate_files import labelled_word, parse_saves, save, write_reports
 from tilewright.cli.emulate_limits import parse_limits
 from tilewright.cli.emulate_parameters import check_parameters
-from tilewright.cli.emulate_signature import formals_of, slips
 from tilewright.cli.emulate_words import as_typed, with_extents
 from tilewright.cli.expression import Check, parse_check, show
 from tilewright.emulator.demands import Demand, excess
@@ -26,6 +25,7 @@ from tilewright.emulator.parse import parse
 from tilewright.engines.emulate import emulate
 from tilewright.engines.emulator import MOST_THREADS
 from tilewright.errors import CompileError, InputError, TilewrightError
+from tilewright.kernel_signature import formals_of, slips
 from tilewright.kernel_source import candidates, kernel_named, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, Dim3, dim3
 
@@ -146,7 +146,8 @@ def _outcome(request: Request, progress: Progress | None) -> Outcome:
     kernel = _kernel(_module(request, plan, text), request.kernel, request.file)
     formals = formals_of(kernel, text, plan.is_cuda)
     check_parameters(kernel, plan.arguments, formals)
-    warnings = slips(plan.arguments, formals)
+    odd = slips([argument.label for argument in plan.arguments], formals)
+    warnings = [f"--arg binds by order, not by label; here {', '.join(odd)}."] if odd else []
     values = {a.label: make(a, request.data_seed) for a in plan.arguments}
     read = {name for check in plan.checks for name in check.names}
     before = {

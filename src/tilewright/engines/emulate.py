@@ -28,6 +28,7 @@ from tilewright.emulator.trace import STEP_LIMIT, Shape
 from tilewright.engines.emulator import check_shared, check_threads
 from tilewright.engines.estimate import Estimate
 from tilewright.errors import InputError, UnsupportedError
+from tilewright.kernel_signature import formals_of, misfits
 from tilewright.kernel_source import compiled, is_ptx, kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, dim3
 
@@ -106,8 +107,8 @@ def emulate(
     _check_count(found, args)
     program = compile_kernel(module, found)
     check_shared(program, shared_bytes)
-    memory = GlobalMemory()
-    params = _params(program, args, memory, _labels(found, labels))
+    memory, names = GlobalMemory(), _labels(found, labels)
+    params = _params(program, args, memory, names)
     _limit(memory, args, shapes)
     for allocation in memory.allocations:
         allocation.unset = how.checks and _is_unset(allocation.array)
@@ -122,6 +123,11 @@ def emulate(
         part=None if how.blocks is None else part_of(how.blocks, shape.blocks),
         paths={} if file is None else {name: local_name(str(file))},
         machine_code=MachineCode(artifact, found.name),
+        remarks=misfits(
+            [arg.dtype if isinstance(arg, np.ndarray) else None for arg in args],
+            names,
+            formals_of(found, text, artifact is not None),
+        ),
     )
 
 

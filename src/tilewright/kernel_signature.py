@@ -1,8 +1,8 @@
-"""What a kernel's own signature says of `--arg`: labels and types that do not fit are told.
+"""What a kernel's own signature says of its arguments: names and types that do not fit are told.
 
-Arguments bind by position, so that a label is only a name: `--arg a=…` for a parameter called out
-is likely a slip. Parameter names come from the text (PTX keeps none of C++), types from the
-symbol, which knows template arguments, or from the text of an `extern "C"` kernel.
+Arguments bind by position, so that a label is only a name: one that another parameter has is likely
+a slip. Parameter names come from the text (PTX keeps none of C++), types from the symbol, which
+knows template arguments, or from the text of an `extern "C"` kernel.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.emulate_args import Argument, is_float
 from tilewright.demangle import demangle
 from tilewright.emulator.statements import without_comments
 from tilewright.kernel_source import plain_name
@@ -64,24 +63,30 @@ def formals_of(kernel: Kernel, text: str, is_cuda: bool) -> list[Formal]:
     ]
 
 
-def slips(arguments: Sequence[Argument], formals: Sequence[Formal]) -> list[str]:
-    """Sentences about what looks like a slip; the launch goes on."""
-    pairs = list(zip(arguments, formals, strict=True))
-    odd = [
-        f"{argument.label} is for {formal.name}"
-        for argument, formal in pairs
-        if formal.name is not None and _differs(argument.label, formal.name, formals)
+def slips(labels: Sequence[str], formals: Sequence[Formal]) -> list[str]:
+    """Which labels look like another parameter's, as "in is for out"."""
+    return [
+        f"{label} is for {formal.name}"
+        for label, formal in zip(labels, formals, strict=True)
+        if formal.name is not None and _differs(label, formal.name, formals)
     ]
+
+
+def misfits(
+    dtypes: Sequence[np.dtype[Any] | None], labels: Sequence[str], formals: Sequence[Formal]
+) -> list[str]:
+    """A sentence for each array that holds other elements than its pointer's; the launch goes on.
+
+    `dtypes` are None for arguments that are no arrays.
+    """
     said = []
-    if odd:
-        said.append(f"--arg binds by order, not by label; here {', '.join(odd)}.")
-    for argument, formal in pairs:
+    for place, (dtype, label, formal) in enumerate(zip(dtypes, labels, formals, strict=True), 1):
         wanted = _ELEMENTS.get(_element(formal.type or "") or "")
-        if wanted is None or argument.dtype is None or _fits(argument.dtype, wanted):
+        if wanted is None or dtype is None or _fits(dtype, wanted):
             continue
         said.append(
-            f"--arg {argument.label} holds {argument.dtype.name}, and the kernel reads it as "
-            f"{formal.type}; say {argument.label}=…:{wanted} if that is no intent."
+            f"argument {place} ({label}) holds {dtype.name}, and the kernel reads it as "
+            f"{formal.type}; make it {wanted} if that is no intent."
         )
     return said
 
@@ -99,13 +104,17 @@ def _bare(name: str) -> str:
     return name.strip("_").casefold()
 
 
-def _fits(dtype: np.dtype[np.generic], wanted: str) -> bool:
+def _fits(dtype: np.dtype[Any], wanted: str) -> bool:
     """The same type, or bits of the same width where the kernel takes integers."""
     if dtype.name == wanted:
         return True
     integers = wanted.startswith(("int", "uint"))
     width = int(re.sub(r"\D+", "", wanted)) // 8 if integers else 0
-    return integers and dtype.itemsize == width and (width < 4 or not is_float(dtype))
+    return integers and dtype.itemsize == width and (width < 4 or not _is_float(dtype))
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype.name.startswith(("float", "bfloat"))
 
 
 def _element(type_: str) -> str | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tilewright
 from tilewright.cli.emulate_args import parse_argument
-from tilewright.cli.emulate_signature import Formal, formals_of, slips
 from tilewright.emulator.ir import Kernel, Parameter
+from tilewright.kernel_signature import Formal, formals_of, misfits, slips
 
 CUDA = """
 // __global__ void gemm(int wrong, int names, int here);
@@ -51,17 +53,15 @@ def test_ptx_has_its_own_names() -> None:
 @pytest.mark.parametrize(
     ("words", "formals", "said"),
     [
-        (["in=zeros:4", "out=zeros:4"], ["out", "in"], "in is for out, out is for in."),
-        (["x=zeros:4"], ["weights"], "--arg binds by order, not by label; here x is for weights."),
+        (["in=zeros:4", "out=zeros:4"], ["out", "in"], "in is for out, out is for in"),
+        (["x=zeros:4"], ["weights"], "x is for weights"),
         (["w=zeros:4", "A_=zeros:4", "number=3"], ["weights", "a", "n"], ""),
         (["x=zeros:4"], [None], ""),
     ],
 )
 def test_labels(words: list[str], formals: list[str | None], said: str) -> None:
-    arguments = [parse_argument(word) for word in words]
-    assert said in " ".join(slips(arguments, [Formal(name, None) for name in formals]))
-    if not said:
-        assert slips(arguments, [Formal(name, None) for name in formals]) == []
+    labels = [parse_argument(word).label for word in words]
+    assert ", ".join(slips(labels, [Formal(name, None) for name in formals])) == said
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,22 @@ def test_labels(words: list[str], formals: list[str | None], said: str) -> None:
     ],
 )
 def test_types(word: str, declared: str, fits: bool) -> None:
-    said = slips([parse_argument(word)], [Formal("a", declared)])
+    said = misfits([parse_argument(word).dtype], ["a"], [Formal("a", declared)])
     assert (said == []) is fits
-    assert fits or f"and the kernel reads it as {declared}; say a=…:" in said[0]
+    assert fits or f", and the kernel reads it as {declared}; make it " in said[0]
+
+
+@pytest.mark.usefixtures("compiler")
+def test_an_array_of_another_type_is_a_remark_of_the_report() -> None:
+    source = """extern "C" __global__ void scale(const float* x, float* y, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[i] = 2 * x[i];
+    }"""
+    x = np.random.default_rng(1).random(64)
+    report = tilewright.emulate(source, "scale", (1,), (64,), [x, np.zeros(64), 64])
+    said = "argument 1 (scale_param_0) holds float64, and the kernel reads it as const float*;"
+    assert report.remarks[0].startswith(said)
+    assert len(report.remarks) == 2
+    assert "holds float64" in str(report)
+    x = x.astype("f4")
+    assert tilewright.emulate(source, "scale", (1,), (64,), [x, 2 * x, 64]).remarks == []
