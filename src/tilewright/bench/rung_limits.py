@@ -28,6 +28,7 @@ _HALF_RATE, _TWICE = ("tf32",), ("e4m3", "e5m2", "s8", "u8")
 _FP32 = re.compile(r"(fma|mul|add|sub)\.(r[nzmp]\.)?(ftz\.)?(sat\.)?f32$")
 STEPS = (4, 8)  # K steps of the two runs; even, since loops are unrolled in twos
 SECTOR = 32
+WARPS_OF_A_STREAM = 8  # two for each scheduler
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,22 @@ def limited(rung: Rung, problem: Problem, gpu: Gpu, lines: Iterable[Measurement]
     shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
     held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
     dram_bytes = _dram_bytes(rung, problem, gpu, held)
-    run = Run(rung.tiles(problem), held, steps, rung.buffers, dram_bytes)
+    run = Run(rung.tiles(problem), held, steps, rung.buffers, dram_bytes, streams(rung))
     counts = scaled(counts_of(few), counts_of(many), steps)
     found = limits(counts, run, gpu)
     return Limited(rung, problem, gpu, found, run, newest(lines, rung, problem, gpu))
+
+
+def streams(rung: Rung) -> int:
+    """The customers of an SM's pipes that a block is: with one set of fragments a warp, one.
+
+    What a warp loads into a second set does not wait for the products of the first; eight warps
+    with one set, as the article's rungs have, behave as one customer, so there is one more for
+    each eight warps and set.
+    """
+    if rung.fragment_sets == 1:
+        return 1
+    return max(1, rung.threads * rung.fragment_sets // (32 * WARPS_OF_A_STREAM))
 
 
 def one_block(rung: Rung, problem: Problem, gpu: Gpu, steps: int) -> Report:

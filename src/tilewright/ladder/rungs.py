@@ -31,7 +31,7 @@ class Tile:
 class Rung:
     """One rung. `buffers` tiles of A and B lie in shared memory at a time, and `staged` elements
     of C beside them. `order` is the way of its blocks over the tiles (model/raster.py);
-    `granule` what m, n and k must be multiples of, where that is less than the tile.
+    `step_m` what m must be a multiple of where that is less than a tile: the last tile may be cut.
     """
 
     name: str
@@ -43,8 +43,9 @@ class Rung:
     dtypes: tuple[str, ...]
     staged: int = 0
     order: str = "panels:8"
-    granule: tuple[int, int, int] | None = None
+    step_m: int | None = None
     persistent: bool = False  # one block a multiprocessor, which works off many tiles
+    fragment_sets: int = 1  # that a warp holds: with two it loads one and multiplies the other
 
     @cached_property
     def text(self) -> str:
@@ -83,6 +84,11 @@ class Rung:
         tiles = self.tiles(problem)
         return (min(tiles, sms) if self.persistent and sms else tiles, 1, 1)
 
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """What m, n and k must be multiples of."""
+        return self.step_m or self.tile.bm, self.tile.bn, self.tile.bk
+
     def refusal(self, problem: Problem, shared_bytes_limit: int | None = None) -> str | None:
         """Why this rung does not take the problem, as a sentence with the way out; else None.
 
@@ -92,8 +98,7 @@ class Rung:
             return f"{self.name} takes A and B row-major (nn), not {problem.layout}."
         if problem.dtype.name not in self.dtypes:
             return f"{self.name} takes {_or(self.dtypes)}, not {problem.dtype.name}."
-        granule = self.granule or (self.tile.bm, self.tile.bn, self.tile.bk)
-        for axis, multiple in zip("mnk", granule, strict=True):
+        for axis, multiple in zip("mnk", self.steps, strict=True):
             extent = getattr(problem, axis)
             if extent % multiple:
                 return (
@@ -117,10 +122,19 @@ def _hgemm(
     bk: int = 32,
     threads: int = 256,
     order: str = "panels:8",
+    fragment_sets: int = 1,
 ) -> Rung:
-    file = f"hgemm/{number}_{name}.cu"
-    tile, dtypes = Tile(128, 128, bk), ("bf16", "fp16")
-    return Rung(name, "hgemm", file, tile, threads, buffers, dtypes, order=order)
+    return Rung(
+        name,
+        "hgemm",
+        f"hgemm/{number}_{name}.cu",
+        Tile(128, 128, bk),
+        threads,
+        buffers,
+        ("bf16", "fp16"),
+        order=order,
+        fragment_sets=fragment_sets,
+    )
 
 
 # Tiles of 256 rows, of which the last may be half a one; eight warps stage 16 rows of 64 each.
@@ -134,8 +148,9 @@ _HGEMM_BEST = Rung(
     dtypes=("bf16", "fp16"),
     staged=8 * 16 * 64,
     order="panels:16",
-    granule=(128, 128, 64),
+    step_m=128,
     persistent=True,
+    fragment_sets=2,
 )
 
 
@@ -149,7 +164,7 @@ RUNGS: dict[str, Rung] = {
         _hgemm(50, "hgemm_raster", buffers=2, order="rows"),
         _hgemm(60, "hgemm_k_stages", buffers=3),
         _hgemm(70, "hgemm_bk64", buffers=3, bk=64),
-        _hgemm(80, "hgemm_w64", buffers=3, bk=64, threads=128),
+        _hgemm(80, "hgemm_w64", buffers=3, bk=64, threads=128, fragment_sets=2),
         _HGEMM_BEST,
     )
 }
