@@ -1,7 +1,7 @@
 // hgemm_raster: the blocks in plain row order, to show what the grouped order gives.
 //
-// Idea      every rung above walks C in panels of 8 tile columns, the article's first technique;
-//           this one takes it away and nothing else, so that the two times tell its worth.
+// Idea      the other rungs walk C in panels of tile columns (8 wide), the article's first technique;
+//           this one takes them away and nothing else, so that the two times tell their worth.
 // Expect    the 264 blocks that an H200 holds share rows of A and columns of B through L2. Read by
 //           all waves of 4096³: 163 MiB in plain rows, 181 in panels of 8, 146 in panels of 16,
 //           so no gain from panels of 8 there; of 8192³: 2204, 1392 and 1136 MiB, a clear one.

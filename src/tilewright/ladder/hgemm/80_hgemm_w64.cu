@@ -1,8 +1,8 @@
 // hgemm_w64: 64x64 a warp, and the fragments of the next k16 load while this one is multiplied.
 //
-// Idea      a warp of 64x32 reads 96 rows of fragments for 2048 elements of C, one of 64x64 reads
-//           128 for 4096. Four warps keep two blocks' latency hidden no longer, so each holds two
-//           sets of fragments. ldmatrix.x4.trans reads two fragments of B at once.
+// Idea      for each k a warp of 64x32 reads 96 elements to multiply 2048, one of 64x64 reads 128
+//           for 4096. Half as many warps hide less of ldmatrix's latency, so each holds two sets
+//           of fragments. One ldmatrix.x4.trans reads two fragments of B.
 // Expect    two thirds of the ldmatrix wavefronts; a tile of 128x128x64 takes 768 wavefronts
 //           instead of 1024, on an H200 less than its mma does: mma.sync binds from here on.
 // Found     by the emulator as expected, without spills in up to 248 registers. Not timed yet.
@@ -22,6 +22,7 @@
 constexpr int WM = 64, WN = 64;                       // elements of C per warp
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
+static_assert(BK / MMA_K % 2 == 0, "each step of K begins with the first set of fragments");
 constexpr int CHUNK = 8;                              // elements in the 16 bytes of one copy
 constexpr int A_ROWS = THREADS * CHUNK / BK;          // rows that the block copies at once
 constexpr int B_ROWS = THREADS * CHUNK / BN;

@@ -24,6 +24,7 @@
 constexpr int WM = 64, WN = 64;                       // elements of C per warp
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
 constexpr int WARPS = (BM / WM) * (BN / WN), THREADS = 32 * WARPS;
+static_assert(BK / MMA_K % 2 == 0, "each step of K begins with the first set of fragments");
 constexpr int CHUNK = 8;                              // elements in the 16 bytes of one copy
 constexpr int A_ROWS = THREADS * CHUNK / BK;          // rows that the block copies at once
 constexpr int B_ROWS = THREADS * CHUNK / BN;
