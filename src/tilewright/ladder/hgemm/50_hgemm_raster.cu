@@ -1,6 +1,6 @@
 // hgemm_raster: the blocks in plain row order, to show what the grouped order gives.
 //
-// Idea      the other rungs walk C in panels of tile columns (8 wide), the article's first technique;
+// Idea      the other rungs walk C in panels of 8 tile columns, or 16, the article's first technique;
 //           this one takes them away and nothing else, so that the two times tell their worth.
 // Expect    the 264 blocks that an H200 holds share rows of A and columns of B through L2. Read by
 //           all waves of 4096³: 163 MiB in plain rows, 181 in panels of 8, 146 in panels of 16,

@@ -61,7 +61,7 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
   const int steps = g.K / BK;
   int copied = blockIdx.x, copied_steps = 0;          // the tile that load() is at
   const T *a_from, *b_from;
-  size_t lower;                                       // from the upper half of A's tile to the other
+  size_t lower;                                       // from A's upper half to the lower one
   auto aim = [&] {
     const tile::Tile at = tile::raster<16>(copied, tiles_m, tiles_n);
     a_from = &g.A[size_t(at.m * BM + a_row) * g.K + a_col];
