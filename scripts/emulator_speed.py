@@ -140,7 +140,8 @@ def prepared(name: str, extent: int, checks: bool) -> Callable[[], Any]:
         EmulatorBuffer(array, memory.allocate(array, unset=array is out)) for array in (a, b, out)
     ]
     artifact = build_rung(RUNGS[name], problem, GPUS["h200"].arch)
-    planned = rung_launch(RUNGS[name], artifact, problem, (buffers[0], buffers[1], buffers[2]))
+    where = (buffers[0], buffers[1], buffers[2])
+    planned = rung_launch(RUNGS[name], artifact, problem, where, GPUS["h200"].sms)
     module = parse(artifact.ptx)
     program = compile_kernel(module, kernel_named(module, planned.kernel))
     params = pack(program.kernel, planned.params)

@@ -18,6 +18,7 @@ from tilewright.bench.rung_limits import (
     newest,
     one_block,
     scaled,
+    streams,
 )
 from tilewright.dtypes import dtype_of
 from tilewright.emulator.report import Report
@@ -82,6 +83,15 @@ def test_counts_of_two_depths_give_those_of_a_third(name: str) -> None:
         assert 6 * getattr(found, field) == getattr(whole, field), field
     assert 6 * found.instructions == pytest.approx(whole.instructions, rel=0.02)
     assert whole.mma_flops in (0, problem.flops)
+
+
+def test_blocks_with_two_sets_of_fragments_are_more_customers() -> None:
+    """hgemm_best's eight warps two, hgemm_w64's four one; hgemm_best then hides as much as two
+    resident blocks do.
+    """
+    found = {rung.name: streams(rung) for rung in RUNGS.values() if rung.family == "hgemm"}
+    assert found.pop("hgemm_best") == 2
+    assert set(found.values()) == {1}
 
 
 @pytest.mark.parametrize(

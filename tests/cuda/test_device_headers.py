@@ -113,6 +113,34 @@ def test_ldmatrix_feeds_mma(name: str) -> None:
     assert (np.abs(c - exact) <= 17 * 2.0**-23 * magnitude).all()
 
 
+def test_ldmatrix_x4_trans_is_two_of_x2() -> None:
+    """Two fragments of B side by side, as two calls of ldmatrix_x2_trans give them."""
+    b = np.arange(16 * 16, dtype=np.uint16)
+    wide, narrow = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
+    body = """
+      __shared__ __align__(16) unsigned short B[16 * 16];
+      for (int i = threadIdx.x; i < 256; i += 32) B[i] = b[i];
+      __syncwarp();
+      const int lane = threadIdx.x, row = tile::ldmatrix_row(lane), col = tile::ldmatrix_col(lane);
+      unsigned left[2], right[2], frag[2];
+      ptx::ldmatrix_x4_trans(left, right, &B[row * 16 + col]);
+      for (int i = 0; i < 2; ++i) {
+        wide[lane * 4 + i] = left[i];
+        wide[lane * 4 + 2 + i] = right[i];
+        ptx::ldmatrix_x2_trans(frag, &B[row * 16 + i * 8]);
+        narrow[lane * 4 + 2 * i] = frag[0];
+        narrow[lane * 4 + 2 * i + 1] = frag[1];
+      }"""
+    run(
+        body,
+        "tile/fragment.cuh ptx/ldmatrix.cuh ptx/ldmatrix_x4_trans.cuh",
+        [b, wide, narrow],
+        "const unsigned short* b, unsigned* wide, unsigned* narrow",
+    )
+    assert wide.tolist() == narrow.tolist()
+    assert len(set(wide.reshape(-1).tolist())) == 128
+
+
 @pytest.mark.parametrize("name", ["bf16", "fp16"])
 def test_cvt_rounds_to_nearest_even_and_packs_low_first(name: str) -> None:
     dtype = np.dtype(ml_dtypes.bfloat16 if name == "bf16" else np.float16)

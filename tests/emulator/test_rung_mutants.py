@@ -23,8 +23,15 @@ from tilewright.launch import gemm_args
 from tilewright.problem import Problem
 from tilewright.verify import judge, oracle, random_operands
 
-PROBLEM = Problem(128, 256, 160, BF16)  # five K steps
-SYNC = re.compile(r"__syncthreads\(\);|ptx::cp_async_(?:wait_group<\d>|commit_group)\(\);")
+SYNC = re.compile(
+    r"__sync(?:threads|warp)\(\);|ptx::cp_async_(?:wait_group<[^>]+>|commit_group)\(\);"
+)
+SMS = 1  # so that a persistent block goes on from one tile to the next
+
+
+def five_steps(rung: Rung) -> Problem:
+    """Two tiles, five steps along K: each slot of a ring is filled again."""
+    return Problem(128, 256, 5 * rung.tile.bk, BF16)
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,10 @@ def mutants() -> Iterator[Mutant]:
 
 
 def executed(
-    rung: Rung, text: str, how: How | None = None, problem: Problem = PROBLEM
+    rung: Rung, text: str, how: How | None = None, problem: Problem | None = None
 ) -> tuple[Report, bool]:
     """The report, and whether the result is right."""
+    problem = problem or five_steps(rung)
     artifact = build(Source(rung.file, text, rung.defines(BF16)), "sm_80")
     module = parse(artifact.ptx)
     program = compile_kernel(module, module.kernels[KERNEL])
@@ -72,7 +80,7 @@ def executed(
     at_a, at_b = memory.allocate(a, "A"), memory.allocate(b, "B")
     at_c = memory.allocate(c, "C", unset=True)
     params = pack(program.kernel, (gemm_args(at_a, at_b, at_c, m, n, k),))
-    shape = Shape(rung.grid(problem), (rung.threads, 1, 1), rung.shared_bytes(BF16), params)
+    shape = Shape(rung.grid(problem, SMS), (rung.threads, 1, 1), rung.shared_bytes(BF16), params)
     report = run(program, shape, memory, how=how)
     return report, judge(c, oracle(a, b, BF16)).correct
 

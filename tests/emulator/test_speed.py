@@ -24,7 +24,8 @@ def seconds(name: str, extent: int, times: int) -> float:
     a, b = random_operands(extent, extent, extent, BF16)
     out = engine.empty((extent, extent), np.dtype(BF16.numpy()))
     artifact = build_rung(RUNGS[name], problem, engine.arch)
-    launch = rung_launch(RUNGS[name], artifact, problem, (engine.upload(a), engine.upload(b), out))
+    buffers = engine.upload(a), engine.upload(b), out
+    launch = rung_launch(RUNGS[name], artifact, problem, buffers, engine.sms)
     took = []
     for _ in range(1 + times):
         start = time.perf_counter()

@@ -12,7 +12,9 @@ import pytest
 
 from tilewright.dtypes import BF16, FP16, FP32
 from tilewright.errors import InputError
+from tilewright.gpus import GPUS
 from tilewright.ladder.rungs import FAMILIES, RUNGS, Rung, Tile, select
+from tilewright.model.raster import Grid, order_named, wave_reads
 from tilewright.problem import Problem
 
 BUDGET = 40  # changed lines between neighbours, − and + both counted
@@ -35,7 +37,14 @@ def neighbours() -> list[tuple[Rung, Rung]]:
     return [pair for family in FAMILIES for pair in pairwise(select(family))]
 
 
-@pytest.mark.parametrize("pair", neighbours(), ids=lambda pair: pair[1].name)
+def tuned(rung: Rung) -> bool:
+    """A family's last rung, which puts together what paid, has no budget."""
+    return rung.name == f"{rung.name.split('_')[0]}_best" and rung == select(rung.family)[-1]
+
+
+@pytest.mark.parametrize(
+    "pair", [p for p in neighbours() if not tuned(p[1])], ids=lambda pair: pair[1].name
+)
 def test_one_idea_a_rung(pair: tuple[Rung, Rung]) -> None:
     before, after = pair
     assert 0 < len(changed(before.text, after.text)) <= BUDGET
@@ -138,6 +147,56 @@ def test_refusals_name_the_nearest_value(m: int, n: int, k: int, said: str) -> N
     assert RUNGS["hgemm_bcf"].refusal(Problem(m, n, k, BF16)) == said
 
 
+def test_half_a_tile_is_taken() -> None:
+    """256 rows a tile, and every hgemm rung takes m and n in multiples of 128, k of 64."""
+    for rung in select("hgemm"):
+        for m in (128, 256, 384, 640):
+            assert rung.refusal(Problem(m, 128, 64, BF16)) is None
+    best = RUNGS["hgemm_best"]
+    assert best.tiles(Problem(384, 256, 64, BF16)) == 4
+    said = best.refusal(Problem(192, 128, 64, BF16))
+    assert said is not None
+    assert said.startswith("m=192 is not a multiple of 128, as hgemm_best needs;")
+
+
+def test_a_gpu_with_too_little_shared_memory_is_refused() -> None:
+    """99 KiB a block, as sm_86, sm_89 and sm_120 have: enough for all but the last."""
+    problem, small = Problem(256, 256, 64, BF16), GPUS["rtx5060"].shared_bytes_per_block
+    refused = [rung.name for rung in select("hgemm") if rung.refusal(problem, small)]
+    assert refused == ["hgemm_best"]
+    assert RUNGS["hgemm_best"].refusal(problem, small) == (
+        "hgemm_best needs 163840 bytes of shared memory a block, and this GPU gives 101376; "
+        "an A100, H100 or H200 has enough."
+    )
+    for name in ("a100", "h100", "h200"):
+        assert RUNGS["hgemm_best"].refusal(problem, GPUS[name].shared_bytes_per_block) is None
+
+
+def test_a_persistent_rung_has_a_block_a_multiprocessor() -> None:
+    best, large = RUNGS["hgemm_best"], Problem(4096, 4096, 64, BF16)
+    assert best.tiles(large) == 512
+    assert best.grid(large, sms=132) == (132, 1, 1)
+    assert best.grid(large) == (512, 1, 1)
+    assert best.grid(Problem(128, 256, 64, BF16), sms=132) == (2, 1, 1)
+    assert RUNGS["hgemm_w64"].grid(large, sms=132) == (1024, 1, 1)
+
+
+@pytest.mark.parametrize("rung", select("hgemm"), ids=lambda rung: rung.name)
+def test_the_table_says_the_order_of_the_blocks(rung: Rung) -> None:
+    widths = set(re.findall(r"tile::raster<(\d+)>", rung.text))
+    assert {rung.order} == ({f"panels:{width}" for width in widths} or {"rows"})
+
+
+def test_what_the_block_orders_read() -> None:
+    """The megabytes that hgemm_raster's header tells, of 264 blocks at a time."""
+    for size, expected in ((4096, (163, 181, 146)), (8192, (2204, 1392, 1136))):
+        grid = Grid(size, size, size, 128, 128, 2)
+        for order, mib in zip(("rows", "panels:8", "panels:16"), expected, strict=True):
+            waves = wave_reads(order_named(order), grid, 2 * GPUS["h200"].sms)
+            assert sum(wave.bytes for wave in waves) == mib << 20
+            assert str(mib) in RUNGS["hgemm_raster"].text
+
+
 def test_refusal_of_a_type() -> None:
     said = RUNGS["hgemm_bcf"].refusal(Problem(128, 256, 64, FP32))
     assert said == "hgemm_bcf takes bf16 or fp16, not fp32."
@@ -155,7 +214,10 @@ def test_the_grid_never_meets_a_limit() -> None:
 
 def test_select() -> None:
     names = [rung.name for rung in select("hgemm")]
-    assert names == ["hgemm_naive", "hgemm_bcf", "hgemm_bcf_dbf", "hgemm_bcf_dbf_rw"]
+    assert names == [
+        "hgemm_naive", "hgemm_bcf", "hgemm_bcf_dbf", "hgemm_bcf_dbf_rw",
+        "hgemm_raster", "hgemm_k_stages", "hgemm_bk64", "hgemm_w64", "hgemm_best",
+    ]  # fmt: skip
     assert [rung.name for rung in select(None, ("hgemm_bcf", "hgemm_naive"))] == names[:2]
     with pytest.raises(InputError, match=r"family='hgem' is not known; did you mean hgemm\?"):
         select("hgem")

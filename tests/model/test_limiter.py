@@ -103,6 +103,14 @@ def test_a_tail_of_few_blocks_is_shorter_than_a_wave() -> None:
     assert one < one_more == half < more_than_half == pytest.approx(2 * one)
 
 
+def test_a_block_of_two_streams_overlaps_as_two_blocks_of_half_the_work() -> None:
+    def us(steps: int, blocks: int, held: int, streams: int) -> float:
+        return limits(of(steps), Run(blocks, held, steps, 9, 0, streams), H200).predicted_us
+
+    assert us(128, 132, 1, 2) == pytest.approx(us(64, 264, 2, 1), rel=0.01)
+    assert us(128, 132, 1, 2) < 0.9 * us(128, 132, 1, 1)
+
+
 def test_types_of_half_and_twice_the_rate() -> None:
     plain = limits(of(1), Run(1, 1, 1, 1, 0), H200).us["tensor"]
     for scale in (0.5, 2.0):

@@ -25,7 +25,8 @@ def address(swizzle: Swizzle, columns: int, row: int, col: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("swizzle", "columns"), [(swizzle_a, 32), (swizzle_b, 128), (swizzle_c, 128)]
+    ("swizzle", "columns"),
+    [(swizzle_a, 32), (swizzle_b, 64), (swizzle_b, 128), (swizzle_c, 64), (swizzle_c, 128)],
 )
 def test_a_swizzle_is_an_involution_that_permutes_the_chunks_of_a_row(
     swizzle: Swizzle, columns: int
@@ -43,6 +44,13 @@ def test_a_swizzle_is_an_involution_that_permutes_the_chunks_of_a_row(
 def test_ldmatrix_x4_of_a_tile_with_64_byte_rows(swizzle: Swizzle, wavefronts: int) -> None:
     for k in (0, 16):
         lanes = [address(swizzle, 32, n % 16, k + n // 16 * 8) for n in range(32)]
+        assert ldmatrix(lanes, 4) == Cost(wavefronts, 4)
+
+
+@pytest.mark.parametrize(("swizzle", "wavefronts"), [(plain, 32), (swizzle_b, 4)])
+def test_ldmatrix_x4_of_a_tile_with_128_byte_rows(swizzle: Swizzle, wavefronts: int) -> None:
+    for k in range(0, 64, 16):
+        lanes = [address(swizzle, 64, n % 16, k + n // 16 * 8) for n in range(32)]
         assert ldmatrix(lanes, 4) == Cost(wavefronts, 4)
 
 
@@ -68,7 +76,14 @@ def test_reading_c_back_in_16_byte_chunks_never_conflicts(swizzle: Swizzle) -> N
 
 @pytest.mark.parametrize(
     ("swizzle", "columns", "wavefronts"),
-    [(plain, 32, 8), (swizzle_a, 32, 8), (plain, 128, 4), (swizzle_b, 128, 4)],
+    [
+        (plain, 32, 8),
+        (swizzle_a, 32, 8),
+        (plain, 64, 4),
+        (swizzle_b, 64, 4),
+        (plain, 128, 4),
+        (swizzle_b, 128, 4),
+    ],
 )
 def test_filling_a_tile_costs_the_same_with_and_without_swizzle(
     swizzle: Swizzle, columns: int, wavefronts: int
@@ -77,3 +92,10 @@ def test_filling_a_tile_costs_the_same_with_and_without_swizzle(
     shared = [address(swizzle, columns, n // chunks, n % chunks * CHUNK) for n in range(32)]
     global_ = [n // chunks * 8192 + n % chunks * 16 for n in range(32)]
     assert cp_async_cg(shared, global_) == Cost(wavefronts, 4, 16, 16)
+
+
+def test_a_swizzle_of_the_source_costs_short_rows_the_same() -> None:
+    """The article's author moved it to the global side; two rows still share a line."""
+    shared = [address(plain, 32, n // 4, n % 4 * CHUNK) for n in range(32)]
+    global_ = [n // 4 * 8192 + 2 * swizzle_a(n // 4, n % 4 * CHUNK) for n in range(32)]
+    assert cp_async_cg(shared, global_) == Cost(8, 4, 16, 16)

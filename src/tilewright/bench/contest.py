@@ -133,7 +133,7 @@ def enter_rung(rung: Rung, arena: Arena) -> Contestant:
     engine, problem = arena.engine, arena.problem
     artifact = build_rung(rung, problem, engine.arch)
     launches = [
-        rung_launch(rung, artifact, problem, buffers)
+        rung_launch(rung, artifact, problem, buffers, engine.sms)
         for buffers in zip(arena.a, arena.b, arena.c, strict=True)
     ]
 

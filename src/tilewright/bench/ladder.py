@@ -171,7 +171,7 @@ def climb(
     given = zip("mnk", (m, n, k), defaults, strict=True)
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
     problem = Problem(rows, cols, depth, kind)
-    refusals = _refusals(chosen, problem, named=bool(names))
+    refusals = _refusals(chosen, problem, opened.shared_bytes_limit, named=bool(names))
     run = _Run(problem, seed, inputs, progress or (lambda what, done, total: None))
     if isinstance(opened, EmulatorEngine):
         return _count(opened, chosen, refusals, run)
@@ -190,9 +190,12 @@ class _Run:
     progress: Progress
 
 
-def _refusals(chosen: Sequence[Rung], problem: Problem, named: bool) -> dict[str, str]:
+def _refusals(
+    chosen: Sequence[Rung], problem: Problem, shared_bytes_limit: int, named: bool
+) -> dict[str, str]:
     """Why rungs don't take the problem. Raises: InputError if a named one, or all, don't."""
-    refusals = {rung.name: why for rung in chosen if (why := rung.refusal(problem))}
+    answers = {rung.name: rung.refusal(problem, shared_bytes_limit) for rung in chosen}
+    refusals = {name: why for name, why in answers.items() if why}
     if refusals and (named or len(refusals) == len(chosen)):
         raise InputError(next(iter(refusals.values())))
     return refusals
@@ -220,7 +223,7 @@ def _count(
 
         engine.progress = tell
         out = engine.empty((problem.m, problem.n), problem.dtype.numpy())
-        launch = rung_launch(rung, artifacts[rung.name], problem, (*buffers, out))
+        launch = rung_launch(rung, artifacts[rung.name], problem, (*buffers, out), engine.sms)
         reports[rung.name] = report = engine.launch(launch)
         verdict = judge(engine.download(out), reference)
         rows.append(_counted_row(rung, engine, problem, launch, report, verdict))
@@ -247,15 +250,20 @@ def build_rung(rung: Rung, problem: Problem, arch: str) -> Artifact:
 
 
 def rung_launch(
-    rung: Rung, artifact: Artifact, problem: Problem, buffers: tuple[Buffer, Buffer, Buffer]
+    rung: Rung,
+    artifact: Artifact,
+    problem: Problem,
+    buffers: tuple[Buffer, Buffer, Buffer],
+    sms: int | None = None,
 ) -> Launch:
-    """The launch that computes C = A·B into the third buffer."""
+    """The launch that computes C = A·B into the third buffer, on a GPU of so many
+    multiprocessors."""
     a, b, c = (buffer.address for buffer in buffers)
     args = gemm_args(a, b, c, problem.m, problem.n, problem.k)
     return Launch(
         artifact,
         KERNEL,
-        rung.grid(problem),
+        rung.grid(problem, sms),
         (rung.threads, 1, 1),
         (args,),
         rung.shared_bytes(problem.dtype),

@@ -63,6 +63,7 @@ def _changes(report: Report, before: Report) -> list[str]:
     remarks = []
     for field, what in (
         ("shared_wavefronts_ldmatrix", "ldmatrix wavefronts"),
+        ("shared_wavefronts_cp_async", "cp.async wavefronts"),
         ("global_sectors_store", "store sectors"),
     ):
         now, then = report.totals[field], before.totals[field]

@@ -28,6 +28,7 @@ _HALF_RATE, _TWICE = ("tf32",), ("e4m3", "e5m2", "s8", "u8")
 _FP32 = re.compile(r"(fma|mul|add|sub)\.(r[nzmp]\.)?(ftz\.)?(sat\.)?f32$")
 STEPS = (4, 8)  # K steps of the two runs; even, since loops are unrolled in twos
 SECTOR = 32
+WARPS_OF_A_STREAM = 8  # two for each scheduler
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,30 @@ def limited(rung: Rung, problem: Problem, gpu: Gpu, lines: Iterable[Measurement]
     Raises: InputError for a problem that the rung does not take, ToolchainError without NVRTC,
     UnsupportedError for what the emulator does not model. Cost: 0.1 s and a compilation.
     """
-    if why := rung.refusal(problem):
+    if why := rung.refusal(problem, gpu.shared_bytes_per_block):
         raise InputError(why)
     few, many = (one_block(rung, problem, gpu, steps) for steps in STEPS)
     steps = problem.k // rung.tile.bk
     used = build_rung(rung, problem, gpu.arch).resources[KERNEL]
     shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
     held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
-    x, y, z = rung.grid(problem)
-    run = Run(x * y * z, held, steps, rung.buffers, _dram_bytes(rung, problem, gpu, held))
+    dram_bytes = _dram_bytes(rung, problem, gpu, held)
+    run = Run(rung.tiles(problem), held, steps, rung.buffers, dram_bytes, streams(rung))
     counts = scaled(counts_of(few), counts_of(many), steps)
     found = limits(counts, run, gpu)
     return Limited(rung, problem, gpu, found, run, newest(lines, rung, problem, gpu))
+
+
+def streams(rung: Rung) -> int:
+    """The customers of an SM's pipes that a block is: with one set of fragments a warp, one.
+
+    What a warp loads into a second set does not wait for the products of the first; eight warps
+    with one set, as the article's rungs have, behave as one customer, so there is one more for
+    each eight warps and set.
+    """
+    if rung.fragment_sets == 1:
+        return 1
+    return max(1, rung.threads * rung.fragment_sets // (32 * WARPS_OF_A_STREAM))
 
 
 def one_block(rung: Rung, problem: Problem, gpu: Gpu, steps: int) -> Report:
@@ -76,7 +89,7 @@ def one_block(rung: Rung, problem: Problem, gpu: Gpu, steps: int) -> Report:
     a, b = map(engine.upload, operands(small, "zeros", 0))
     c = engine.empty((small.m, small.n), problem.dtype.numpy())
     artifact = build_rung(rung, small, gpu.arch)
-    return engine.launch(rung_launch(rung, artifact, small, (a, b, c)))
+    return engine.launch(rung_launch(rung, artifact, small, (a, b, c), gpu.sms))
 
 
 def counts_of(report: Report) -> Counts:
@@ -132,7 +145,7 @@ def _dram_bytes(rung: Rung, problem: Problem, gpu: Gpu, held: int) -> int:
     out = problem.m * problem.n * e
     if grid.least_bytes <= gpu.l2_bytes or not held:
         return grid.least_bytes + out
-    reads = wave_reads(order_named("panels:8"), grid, gpu.sms * held)
+    reads = wave_reads(order_named(rung.order), grid, gpu.sms * held)
     return sum(wave.bytes for wave in reads) + out
 
 

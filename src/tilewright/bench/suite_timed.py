@@ -103,7 +103,7 @@ def _enter_function(kernel: FunctionKernel, engine: GpuEngine, arena: Arena) -> 
 
 
 def _enter_rung(rung: Rung, arena: Arena) -> Contestant:
-    if reason := rung.refusal(arena.problem):
+    if reason := rung.refusal(arena.problem, arena.engine.shared_bytes_limit):
         raise InputError(reason)
     return enter_rung(rung, arena)
 

@@ -29,13 +29,17 @@ class Engine(Protocol):
     """Runs launches in order. Work may still be under way after `launch`; `download` waits.
 
     `name` is "gpu" or "emulator"; `arch` the architecture whose artifact it takes ("sm_90");
-    `title` what a person is told ("NVIDIA H200, driver 580.159").
+    `title` what a person is told ("NVIDIA H200, driver 580.159"); `sms` the multiprocessors and
+    `shared_bytes_limit` the shared memory of a block, with the opt-in, of the GPU that runs or is
+    modelled.
     Raises: EngineError when a call fails, with the driver's word for it.
     """
 
     name: str
     arch: str
     title: str
+    sms: int
+    shared_bytes_limit: int
 
     def upload(self, array: npt.NDArray[Any]) -> Buffer:
         """A copy of the array on the engine."""

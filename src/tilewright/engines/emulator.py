@@ -52,6 +52,7 @@ class EmulatorEngine:
     def __init__(self, gpu: Gpu, progress: Progress | None = None) -> None:
         self.gpu = gpu
         self.arch = gpu.arch
+        self.sms, self.shared_bytes_limit = gpu.sms, gpu.shared_bytes_per_block
         self.title = f"PTX emulator, counting for {gpu.title} ({gpu.arch})"
         self.progress = progress
         self._memory = GlobalMemory()

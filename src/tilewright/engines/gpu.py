@@ -89,9 +89,8 @@ class GpuEngine:
     """The engine of GPU number `ordinal`, in the driver's order (CUDA_VISIBLE_DEVICES counts).
 
     Beyond base.Engine: `ordinal`, `gpu_name`, `driver` ("580.159.03"), `cuda` ("13.0", the
-    newest CUDA the driver runs), `uuid` ("GPU-…"), `l2_bytes`, `shared_bytes_limit` (per block,
-    with the opt-in), `stream` (the CUstream as an int), events and graph capture for the
-    measuring protocol.
+    newest CUDA the driver runs), `uuid` ("GPU-…"), `l2_bytes`, `stream` (the CUstream as an int),
+    events and graph capture for the measuring protocol.
     Raises: EngineError without driver or GPU; InputError for an ordinal that does not exist and
     for a GPU older than sm_80.
     Cost: opening the first context of a process takes some tenths of a second.
@@ -112,6 +111,7 @@ class GpuEngine:
             context.attribute("COMPUTE_CAPABILITY_MINOR"),
         )
         self.l2_bytes = context.attribute("L2_CACHE_SIZE")
+        self.sms = context.attribute("MULTIPROCESSOR_COUNT")
         self.shared_bytes_limit = context.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         self.uuid = _uuid_text(call("cuDeviceGetUuid", context.device).bytes)
         version = int(call("cuDriverGetVersion"))

@@ -29,7 +29,10 @@ class Tile:
 
 @dataclass(frozen=True)
 class Rung:
-    """One rung. `buffers` tiles of A and B lie in shared memory at a time."""
+    """One rung. `buffers` tiles of A and B lie in shared memory at a time, and `staged` elements
+    of C beside them. `order` is the way of its blocks over the tiles (model/raster.py);
+    `step_m` what m must be a multiple of where that is less than a tile: the last tile may be cut.
+    """
 
     name: str
     family: str
@@ -38,6 +41,11 @@ class Rung:
     threads: int
     buffers: int
     dtypes: tuple[str, ...]
+    staged: int = 0
+    order: str = "panels:8"
+    step_m: int | None = None
+    persistent: bool = False  # one block a multiprocessor, which works off many tiles
+    fragment_sets: int = 1  # that a warp holds: with two it loads one and multiplies the other
 
     @cached_property
     def text(self) -> str:
@@ -51,40 +59,99 @@ class Rung:
     def shared_bytes(self, dtype: DType) -> int:
         """Dynamic shared memory of a block, in bytes; the kernel asserts it against its Smem."""
         tile = self.tile
-        return self.buffers * (tile.bm + tile.bn) * tile.bk * dtype.bytes
+        return (self.buffers * (tile.bm + tile.bn) * tile.bk + self.staged) * dtype.bytes
 
     def defines(self, dtype: DType) -> tuple[tuple[str, str], ...]:
         macros = {
             **self.tile.defines(),
+            "STAGES": str(self.buffers),
             "ELEMENT": dtype.name,
             "SMEM_BYTES": str(self.shared_bytes(dtype)),
             "GEMM_ARGS_BYTES": str(GEMM_ARGS.itemsize),
         }
         return tuple(sorted(macros.items()))
 
-    def grid(self, problem: Problem) -> Dim3:
-        """All tiles along x, whose limit no matrix reaches; the kernel finds its tile itself."""
-        return (problem.m // self.tile.bm * (problem.n // self.tile.bn), 1, 1)
+    def tiles(self, problem: Problem) -> int:
+        """Tiles of C, those counted that its edge cuts."""
+        return -(-problem.m // self.tile.bm) * -(-problem.n // self.tile.bn)
 
-    def refusal(self, problem: Problem) -> str | None:
-        """Why this rung does not take the problem, as a sentence with the way out; else None."""
+    def grid(self, problem: Problem, sms: int | None = None) -> Dim3:
+        """All tiles along x, whose limit no matrix reaches; the kernel finds its tile itself.
+
+        A persistent rung has no more blocks than the GPU has multiprocessors (`sms`); where
+        their number is not known it is launched like the others, and each block has one tile.
+        """
+        tiles = self.tiles(problem)
+        return (min(tiles, sms) if self.persistent and sms else tiles, 1, 1)
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """What m, n and k must be multiples of."""
+        return self.step_m or self.tile.bm, self.tile.bn, self.tile.bk
+
+    def refusal(self, problem: Problem, shared_bytes_limit: int | None = None) -> str | None:
+        """Why this rung does not take the problem, as a sentence with the way out; else None.
+
+        `shared_bytes_limit` is what the GPU gives a block, where a GPU has been chosen.
+        """
         if problem.layout != "nn":
             return f"{self.name} takes A and B row-major (nn), not {problem.layout}."
         if problem.dtype.name not in self.dtypes:
             return f"{self.name} takes {_or(self.dtypes)}, not {problem.dtype.name}."
-        for axis, multiple in zip("mnk", (self.tile.bm, self.tile.bn, self.tile.bk), strict=True):
+        for axis, multiple in zip("mnk", self.steps, strict=True):
             extent = getattr(problem, axis)
             if extent % multiple:
                 return (
                     f"{axis}={extent} is not a multiple of {multiple}, as {self.name} needs; "
                     f"the nearest accepted value is {nearest_multiple(extent, multiple)}."
                 )
+        needed = self.shared_bytes(problem.dtype)
+        if shared_bytes_limit is not None and needed > shared_bytes_limit:
+            return (
+                f"{self.name} needs {needed} bytes of shared memory a block, and this GPU gives "
+                f"{shared_bytes_limit}; an A100, H100 or H200 has enough."
+            )
         return None
 
 
-def _hgemm(number: int, name: str, buffers: int) -> Rung:
-    file = f"hgemm/{number}_{name}.cu"
-    return Rung(name, "hgemm", file, Tile(128, 128, 32), 256, buffers, ("bf16", "fp16"))
+def _hgemm(
+    number: int,
+    name: str,
+    buffers: int,
+    *,
+    bk: int = 32,
+    threads: int = 256,
+    order: str = "panels:8",
+    fragment_sets: int = 1,
+) -> Rung:
+    return Rung(
+        name,
+        "hgemm",
+        f"hgemm/{number}_{name}.cu",
+        Tile(128, 128, bk),
+        threads,
+        buffers,
+        ("bf16", "fp16"),
+        order=order,
+        fragment_sets=fragment_sets,
+    )
+
+
+# Tiles of 256 rows, of which the last may be half a one; eight warps stage 16 rows of 64 each.
+_HGEMM_BEST = Rung(
+    "hgemm_best",
+    "hgemm",
+    "hgemm/90_hgemm_best.cu",
+    Tile(256, 128, 64),
+    threads=256,
+    buffers=3,
+    dtypes=("bf16", "fp16"),
+    staged=8 * 16 * 64,
+    order="panels:16",
+    step_m=128,
+    persistent=True,
+    fragment_sets=2,
+)
 
 
 RUNGS: dict[str, Rung] = {
@@ -94,6 +161,11 @@ RUNGS: dict[str, Rung] = {
         _hgemm(20, "hgemm_bcf", buffers=1),
         _hgemm(30, "hgemm_bcf_dbf", buffers=2),
         _hgemm(40, "hgemm_bcf_dbf_rw", buffers=2),
+        _hgemm(50, "hgemm_raster", buffers=2, order="rows"),
+        _hgemm(60, "hgemm_k_stages", buffers=3),
+        _hgemm(70, "hgemm_bk64", buffers=3, bk=64),
+        _hgemm(80, "hgemm_w64", buffers=3, bk=64, threads=128, fragment_sets=2),
+        _HGEMM_BEST,
     )
 }
 

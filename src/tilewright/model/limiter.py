@@ -69,7 +69,8 @@ class Counts:
 class Run:
     """How a kernel is launched: `steps` K steps a block, tiles in `buffers` buffers.
 
-    `dram_bytes` is what the whole launch must bring from memory or write to it.
+    `dram_bytes` is what the whole launch must bring from memory or write to it. `streams` are
+    the customers that a block is: parts of its work that do not wait for one another.
     """
 
     blocks: int
@@ -77,6 +78,7 @@ class Run:
     steps: int
     buffers: int
     dram_bytes: float
+    streams: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ def exposed_latency(counts: Counts, pipes: dict[str, float], run: Run) -> float:
     residency, leave over. The first load is waited for always.
     """
     load = L2_LATENCY_CLOCKS + counts.load_bytes / run.steps / L2_BURST_BYTES_A_CLOCK
-    working = round_time(_path(counts, pipes), 0.0, run.blocks_per_sm) / run.steps
+    working = _round(_path(counts, pipes), 0.0, run.blocks_per_sm, run) / run.steps
     left = max(0.0, load - (run.buffers - 1) * working)
     return load + (run.steps - 1) * left
 
@@ -150,7 +152,12 @@ def _launch_clocks(
     """All waves one after the other; a last one that leaves SMs with fewer blocks is shorter."""
     passes = waves(run.blocks, gpu.sms, run.blocks_per_sm)
     path = _path(counts, pipes)
-    clocks = passes.full * round_time(path, exposed, run.blocks_per_sm)
+    clocks = passes.full * _round(path, exposed, run.blocks_per_sm, run)
     if passes.tail:
-        clocks += round_time(path, exposed, -(-passes.tail // gpu.sms))
+        clocks += _round(path, exposed, -(-passes.tail // gpu.sms), run)
     return clocks
+
+
+def _round(path: list[float], exposed: float, blocks: int, run: Run) -> float:
+    """The time of so many blocks on an SM, each of which is several customers with equal parts."""
+    return round_time([part / run.streams for part in path], exposed, blocks * run.streams)

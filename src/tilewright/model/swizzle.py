@@ -13,10 +13,10 @@ def swizzle_a(row: int, col: int) -> int:
 
 
 def swizzle_b(row: int, col: int) -> int:
-    """Rows of 256 bytes: every row starts at bank 0, so the chunk moves with every row."""
+    """Rows of 128 or 256 bytes: each starts at bank 0, so the chunk moves with every row."""
     return col ^ (row & 7) << 3
 
 
 def swizzle_c(row: int, col: int) -> int:
-    """C staged in rows of 256 bytes: the 8 rows of an mma accumulator land in 8 chunks."""
+    """C staged in rows of 128 or 256 bytes: the 8 rows of an mma accumulator land in 8 chunks."""
     return col ^ (row & 7) << 3

@@ -8,7 +8,7 @@
 //           on an H200: 411.2 µs, 334.2 TFLOP/s, 0.49 of torch (2026-11-30T04:29:06Z). Tried and
 //           lost: the loop not unrolled took 3 % longer, addresses computed anew each step 6 %, a
 //           raster 16 or 4 tiles wide 2 and 1 % (measurements/tried).
-// Next      (not built yet) rows of 128 bytes, which cp.async copies at the ideal: BK = 64.
+// Next      hgemm_raster takes the panels of the block order away, to show what they give.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"
 #include "tile/raster.cuh"

@@ -1,0 +1,106 @@
+// hgemm_raster: the blocks in plain row order, to show what the grouped order gives.
+//
+// Idea      the other rungs walk C in panels of 8 tile columns, or 16, the article's first technique;
+//           this one takes them away and nothing else, so that the two times tell their worth.
+// Expect    the 264 blocks that an H200 holds share rows of A and columns of B through L2. Read by
+//           all waves of 4096³: 163 MiB in plain rows, 181 in panels of 8, 146 in panels of 16,
+//           so no gain from panels of 8 there; of 8192³: 2204, 1392 and 1136 MiB, a clear one.
+// Found     by the emulator the same wavefronts and sectors as hgemm_bcf_dbf_rw, as expected: the
+//           order moves nothing inside a block. Not timed yet.
+// Next      hgemm_k_stages takes the panels back, and looks two tiles ahead.
+#include "tile/gemm_args.cuh"
+#include "tile/fragment.cuh"
+#include "tile/swizzle.cuh"
+#include "ptx/cp_async.cuh"
+#include "ptx/cvt.cuh"
+#include "ptx/ldmatrix.cuh"
+#include "ptx/mma.cuh"
+
+// --- Tile -------------------------------------------------------------------------------
+// BM, BN, BK = 128, 128, 32 elements a block, and SMEM_BYTES, come from ladder/rungs.py.
+constexpr int WM = 64, WN = 32;                       // elements of C per warp
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16;      // per instruction
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
+constexpr int CHUNK = 8;                              // elements in the 16 bytes of one copy
+constexpr int A_ROWS = THREADS * CHUNK / BK;          // rows that the block copies at once
+constexpr int B_ROWS = THREADS * CHUNK / BN;
+
+// --- Smem -------------------------------------------------------------------------------
+union Smem {
+  struct {
+    T A[2][BM * BK];
+    T B[2][BK * BN];
+  };
+  T C[BM * BN];                                       // after the main loop: the same bytes
+};
+static_assert(sizeof(Smem) == SMEM_BYTES, "the rung table and Smem disagree");
+
+extern "C" __global__ __launch_bounds__(THREADS, 2)     // two blocks a multiprocessor
+void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K, N]
+  extern __shared__ __align__(128) unsigned char raw[];
+  Smem& s = *reinterpret_cast<Smem*>(raw);
+
+  // --- Who am I -------------------------------------------------------------------------
+  const int tiles_n = g.N / BN;
+  const int m0 = blockIdx.x / tiles_n * BM, n0 = blockIdx.x % tiles_n * BN;
+  const unsigned thread = threadIdx.x;
+  const int lane = thread % 32, warp = thread / 32;
+  const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
+  // The row and column that this lane addresses in ldmatrix, and its first chunk of A and of B.
+  const int row = tile::ldmatrix_row(lane), col = tile::ldmatrix_col(lane);
+  const int a_row = thread / (BK / CHUNK), a_col = thread % (BK / CHUNK) * CHUNK;
+  const int b_row = thread / (BN / CHUNK), b_col = thread % (BN / CHUNK) * CHUNK;
+
+  // --- Main loop ------------------------------------------------------------------------
+  const int steps = g.K / BK;
+  float acc[WM / MMA_M][WN / MMA_N][4] = {};
+  const T* a_from = &g.A[size_t(m0 + a_row) * g.K + a_col];
+  const T* b_from = &g.B[size_t(b_row) * g.N + n0 + b_col];
+  auto load = [&](int slot) {
+    T* a_to = &s.A[slot][a_row * BK + tile::swizzle_a(a_row, a_col)];
+    T* b_to = &s.B[slot][b_row * BN + tile::swizzle_b(b_row, b_col)];
+    for (int i = 0; i < BM; i += A_ROWS)
+      ptx::cp_async_cg_16(a_to + i * BK, a_from + size_t(i) * g.K);
+    for (int i = 0; i < BK; i += B_ROWS)
+      ptx::cp_async_cg_16(b_to + i * BN, b_from + size_t(i) * g.N);
+    a_from += BK;
+    b_from += size_t(BK) * g.N;
+    ptx::cp_async_commit_group();
+  };
+  auto multiply = [&](int slot) {
+    for (int k = 0; k < BK; k += MMA_K) {
+      ptx::u32 a[WM / MMA_M][4], b[WN / MMA_N][2];
+      const T* a_rows = &s.A[slot][(warp_m + row) * BK + tile::swizzle_a(row, k + col)];
+      for (int m = 0; m < WM / MMA_M; ++m) ptx::ldmatrix_x4(a[m], a_rows + m * MMA_M * BK);
+      const T* b_rows = &s.B[slot][(k + row) * BN];
+      for (int n = 0; n < WN / MMA_N; ++n)
+        ptx::ldmatrix_x2_trans(b[n], b_rows + tile::swizzle_b(row, warp_n + n * MMA_N));
+      for (int m = 0; m < WM / MMA_M; ++m)
+        for (int n = 0; n < WN / MMA_N; ++n) ptx::mma_m16n8k16<T>(acc[m][n], a[m], b[n]);
+    }
+  };
+
+  load(0);
+#pragma unroll 2                                        // makes the slot a constant
+  for (int step = 0; step < steps; ++step) {
+    ptx::cp_async_wait_group<0>();
+    __syncthreads();                                  // this tile is here, the other slot free
+    if (step + 1 < steps) load((step + 1) % 2);
+    multiply(step % 2);
+  }
+
+  // --- Epilogue -------------------------------------------------------------------------
+  __syncthreads();                                    // everyone is done with A and B
+  const int c_row = tile::acc_row(lane), c_col = warp_n + tile::acc_col(lane);
+  for (int m = 0; m < WM / MMA_M; ++m)
+    for (int half = 0; half < 2; ++half) {
+      T* c = &s.C[(warp_m + m * MMA_M + half * 8 + c_row) * BN];
+      for (int n = 0; n < WN / MMA_N; ++n)
+        *reinterpret_cast<ptx::u32*>(c + tile::swizzle_c(c_row, c_col + n * MMA_N)) =
+            ptx::cvt_rn_x2<T>(acc[m][n][half * 2], acc[m][n][half * 2 + 1]);
+    }
+  __syncthreads();                                    // all of C is staged
+  for (int row = b_row; row < b_row + BM; row += B_ROWS)
+    *reinterpret_cast<uint4*>(&g.C[size_t(m0 + row) * g.N + n0 + b_col]) =
+        *reinterpret_cast<const uint4*>(&s.C[row * BN + tile::swizzle_c(row, b_col)]);
+}
