@@ -6,7 +6,8 @@
 //           all waves of 4096³: 163 MiB in plain rows, 181 in panels of 8, 146 in panels of 16,
 //           so no gain from panels of 8 there; of 8192³: 2204, 1392 and 1136 MiB, a clear one.
 // Found     by the emulator the same wavefronts and sectors as hgemm_bcf_dbf_rw, as expected: the
-//           order moves nothing inside a block. Not timed yet.
+//           order moves nothing inside a block. Nor does it move the time at 4096³. 4096³ bf16 on
+//           an H200: 411.9 µs, 333.7 TFLOP/s, 0.50 of torch (2026-11-30T12:21:04Z).
 // Next      hgemm_k_stages takes the panels back, and looks two tiles ahead.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"

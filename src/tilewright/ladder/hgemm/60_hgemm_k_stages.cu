@@ -5,7 +5,8 @@
 //           near the end of K, so that wait_group may count.
 // Expect    the same wavefronts and sectors as hgemm_bcf_dbf_rw, 48 KiB instead of 32: still two
 //           blocks on every GPU. It helps where one step of work is shorter than a load.
-// Found     by the emulator the same wavefronts and sectors, as expected. Not timed yet.
+// Found     by the emulator the same wavefronts and sectors, as expected. 4096³ bf16 on an H200:
+//           405.3 µs, 339.1 TFLOP/s, 0.51 of torch (2026-11-30T12:21:04Z).
 // Next      hgemm_bk64 makes the rows of A 128 bytes long.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"

@@ -7,7 +7,8 @@
 // Expect    4 wavefronts a request for A as for B, no conflicts, half the barriers; a tile of
 //           128x128x64 takes 1024 wavefronts instead of 1152. 96 KiB: two blocks on an H200, one
 //           where an SM has 164 KiB (sm_80) or 100 KiB (sm_86, sm_89, sm_120).
-// Found     by the emulator as expected, every access at its ideal. Not timed yet.
+// Found     by the emulator as expected, every access at its ideal. 4096³ bf16 on an H200: 384.0
+//           µs, 357.9 TFLOP/s, 0.53 of torch (2026-11-30T12:21:04Z).
 // Next      hgemm_w64 reads each fragment for more products.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"

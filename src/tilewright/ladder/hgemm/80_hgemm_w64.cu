@@ -5,7 +5,8 @@
 //           of fragments. One ldmatrix.x4.trans reads two fragments of B.
 // Expect    two thirds of the ldmatrix wavefronts; a tile of 128x128x64 takes 768 wavefronts
 //           instead of 1024, on an H200 less than its mma does: mma.sync binds from here on.
-// Found     by the emulator as expected, without spills in up to 248 registers. Not timed yet.
+// Found     by the emulator as expected, without spills in up to 248 registers. 4096³ bf16 on an
+//           H200: 340.7 µs, 403.4 TFLOP/s, 0.61 of torch (2026-11-30T12:21:04Z).
 // Next      hgemm_best puts ldmatrix between the products and keeps its blocks.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"

@@ -7,7 +7,9 @@
 //           no wait at the ends of tiles. 160 KiB, so sm_86, sm_89 and sm_120 are refused.
 //           M in multiples of 128: a half tile copies its upper rows twice, and stores them once.
 // Found     by the emulator as expected: nothing unset is read, also by the fragments after the
-//           last step, and every access is at its ideal. Not timed yet.
+//           last step, and every access is at its ideal. 4096³ bf16 on an H200: 310.3 µs, 443.0
+//           TFLOP/s, 0.67 of torch (2026-11-30T12:21:04Z). 0.69 at 8192³. The GPU is at its power
+//           cap there.
 // Next      mma.sync itself binds now; only wgmma goes further.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment.cuh"
