@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilewright.build import Source, build
-from tilewright.dtypes import BF16
+from tilewright.dtypes import BF16, DTYPES
 from tilewright.emulator.arguments import pack
 from tilewright.emulator.compiler import compile_kernel
 from tilewright.emulator.memory import GlobalMemory
@@ -23,7 +23,6 @@ from tilewright.launch import gemm_args
 from tilewright.problem import Problem
 from tilewright.verify import judge, oracle, random_operands
 
-PROBLEM = Problem(128, 256, 160, BF16)  # five K steps
 SYNC = re.compile(r"__syncthreads\(\);|ptx::cp_async_(?:wait_group<\d>|commit_group)\(\);")
 
 
@@ -58,23 +57,30 @@ def mutants() -> Iterator[Mutant]:
             yield Mutant(rung, number)
 
 
+def two_tiles(rung: Rung) -> Problem:
+    """Two blocks, five K steps."""
+    return Problem(rung.tile.bm, 2 * rung.tile.bn, 5 * rung.tile.bk, DTYPES[rung.dtypes[0]])
+
+
 def executed(
-    rung: Rung, text: str, how: How | None = None, problem: Problem = PROBLEM
+    rung: Rung, text: str, how: How | None = None, problem: Problem | None = None
 ) -> tuple[Report, bool]:
     """The report, and whether the result is right."""
-    artifact = build(Source(rung.file, text, rung.defines(BF16)), "sm_80")
+    problem = problem or two_tiles(rung)
+    dtype = problem.dtype
+    artifact = build(Source(rung.file, text, rung.defines(dtype)), "sm_80")
     module = parse(artifact.ptx)
     program = compile_kernel(module, module.kernels[KERNEL])
     m, n, k = problem.m, problem.n, problem.k
-    a, b = random_operands(m, n, k, BF16, seed=3)
-    c = np.full((m, n), np.nan, np.float32).astype(BF16.numpy())
+    a, b = random_operands(m, n, k, dtype, seed=3)
+    c = np.full((m, n), np.nan, np.float32).astype(dtype.numpy())
     memory = GlobalMemory()
     at_a, at_b = memory.allocate(a, "A"), memory.allocate(b, "B")
     at_c = memory.allocate(c, "C", unset=True)
     params = pack(program.kernel, (gemm_args(at_a, at_b, at_c, m, n, k),))
-    shape = Shape(rung.grid(problem), (rung.threads, 1, 1), rung.shared_bytes(BF16), params)
+    shape = Shape(rung.grid(problem), (rung.threads, 1, 1), rung.shared_bytes(dtype), params)
     report = run(program, shape, memory, how=how)
-    return report, judge(c, oracle(a, b, BF16)).correct
+    return report, judge(c, oracle(a, b, dtype)).correct
 
 
 @pytest.mark.parametrize("mutant", list(mutants()), ids=str)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tilewright.model.banks import Cost, cp_async_cg, ldmatrix, shared_load, shared_store
-from tilewright.model.swizzle import swizzle_a, swizzle_b, swizzle_c
+from tilewright.model.swizzle import swizzle_a, swizzle_at, swizzle_b, swizzle_c
 
 Swizzle = Callable[[int, int], int]
 
@@ -25,7 +25,8 @@ def address(swizzle: Swizzle, columns: int, row: int, col: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("swizzle", "columns"), [(swizzle_a, 32), (swizzle_b, 128), (swizzle_c, 128)]
+    ("swizzle", "columns"),
+    [(swizzle_a, 32), (swizzle_b, 128), (swizzle_c, 128), (swizzle_at, 128)],
 )
 def test_a_swizzle_is_an_involution_that_permutes_the_chunks_of_a_row(
     swizzle: Swizzle, columns: int
@@ -77,3 +78,12 @@ def test_filling_a_tile_costs_the_same_with_and_without_swizzle(
     shared = [address(swizzle, columns, n // chunks, n % chunks * CHUNK) for n in range(32)]
     global_ = [n // chunks * 8192 + n % chunks * 16 for n in range(32)]
     assert cp_async_cg(shared, global_) == Cost(wavefronts, 4, 16, 16)
+
+
+@pytest.mark.parametrize(("swizzle", "wavefronts"), [(plain, 4), (swizzle_at, 1)])
+def test_fp32_stores_that_transpose_8_rows_of_4_chunks(swizzle: Swizzle, wavefronts: int) -> None:
+    """sgemm_at_*: lane l holds 4 elements of row l / 4, from column l % 4 * 4 on."""
+    for e in range(4):
+        places = [(lane % 4 * 4 + e, 8 + lane // 4) for lane in range(32)]
+        lanes = [4 * (k * 128 + swizzle(k, m)) for k, m in places]
+        assert shared_store(lanes, 4) == Cost(wavefronts, 1)
