@@ -139,9 +139,9 @@ def test_the_transpose_stores_by_four_and_the_swizzle_by_one(counted: Ladder) ->
         assert passes == wavefronts * requests > 0
     loads = {by_space(counted, name, "shared", "ld")[:2] for name in SIMT[4:7]}
     assert len(loads) == 1  # tiling, at_tiling, swizzling: the same loads
-    before, after = counted["sgemm_at_tiling"], counted["sgemm_at_bcf_swizzling"]
-    more = (after.instructions or 0) / (before.instructions or 1)
-    assert more == pytest.approx(1.06, abs=0.005)
+    tiling, before, after = (counted[name].instructions or 0 for name in SIMT[4:7])
+    assert before / tiling == pytest.approx(0.95, abs=0.005)
+    assert after / before == pytest.approx(1.02, abs=0.005)
 
 
 def test_rw_has_no_conflict_and_fills_its_sectors(counted: Ladder) -> None:
@@ -159,12 +159,10 @@ def test_dbf_halves_the_barriers(counted: Ladder) -> None:
     assert rw == 2 * dbf
 
 
-def test_best_has_fewer_wavefronts_and_instructions(counted: Ladder) -> None:
+def test_best_has_fewer_wavefronts(counted: Ladder) -> None:
     dbf, best = counted[SIMT[8]], counted["sgemm_best"]
     fewer = (best.shared_wavefronts or 0) / (dbf.shared_wavefronts or 1)
     assert fewer == pytest.approx(0.54, abs=0.005)
-    fewer = (best.instructions or 0) / (dbf.instructions or 1)
-    assert fewer == pytest.approx(0.94, abs=0.005)
     requests, wavefronts, _ = by_space(counted, "sgemm_best", "shared", "ld")
     assert wavefronts == 2 * requests
 

@@ -48,7 +48,7 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
       T a[CHUNK];
       tile::copy_chunk(a, &a_from[size_t(i) * g.K]);
       for (int e = 0; e < CHUNK; ++e)
-        s.A[(a_col + e) * BM + tile::swizzle_at(a_col + e, a_row + i)] = a[e];
+        s.A[(a_col + e) * BM + tile::swizzle_at(a_col, a_row) + i] = a[e];
     }
     for (int i = 0; i < BK; i += B_ROWS)
       tile::copy_chunk(&s.B[(b_row + i) * BN + b_col], &b_from[size_t(i) * g.N]);
@@ -56,7 +56,7 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
     b_from += size_t(BK) * g.N;
   };
   auto multiply = [&] {
-#pragma unroll 4                                        // all 16 spill registers
+#pragma unroll
     for (int k = 0; k < BK; ++k) {
       float a[TM], b[TN];
       for (int i = 0; i < TM; i += CHUNK)

@@ -58,10 +58,10 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
   auto store = [&](int slot) {
     for (int i = 0; i < BM; i += A_ROWS)
       for (int e = 0; e < CHUNK; ++e)
-        s.A[slot][(a_col + e) * BM + tile::swizzle_at(a_col + e, a_row + i)] = held[i / A_ROWS][e];
+        s.A[slot][(a_col + e) * BM + tile::swizzle_at(a_col, a_row) + i] = held[i / A_ROWS][e];
   };
   auto multiply = [&](int slot) {
-#pragma unroll 4                                        // all 16 spill registers
+#pragma unroll
     for (int k = 0; k < BK; ++k) {
       float a[TM], b[TN];
       for (int i = 0; i < TM; i += CHUNK)

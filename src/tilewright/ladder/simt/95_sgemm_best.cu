@@ -6,8 +6,8 @@
 //           takes all addresses from stage to stage, and constants do the rest.
 // Expect    2,190 instructions for the 2,048 FMAs of a K tile, and lanes in squares so that a load
 //           of 16 bytes takes 2 wavefronts instead of 3: above 0.95 of cuBLAS on an H200.
-// Found     2,191 machine instructions on sm_90; 0.54 of the wavefronts of shared memory and 0.94
-//           of the instructions of the rung before in the emulator's counts.
+// Found     2,191 machine instructions on sm_90, 7 beside each 100 FMAs, where the rung before has
+//           10; and 0.54 of its wavefronts of shared memory, in the emulator's counts.
 // Next      the end of this ladder: what is left is the order in which the machine code loads.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"
