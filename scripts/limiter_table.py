@@ -19,6 +19,7 @@ from tilewright.cli.explain_limiter import WORDS
 from tilewright.dtypes import dtype_of
 from tilewright.gpus import gpu_named
 from tilewright.ladder.rungs import RUNGS, Rung
+from tilewright.model.limiter import RESOURCES
 from tilewright.problem import Problem
 
 ROOT = Path(__file__).parents[1]
@@ -27,9 +28,9 @@ MEASUREMENTS = ROOT / "measurements"
 BEGIN = "<!-- begin: scripts/limiter_table.py -->"
 END = "<!-- end: scripts/limiter_table.py -->"
 SIZE = 4096
-SHOWN = ("tensor", "fma", "shared", "l2", "dram", "latency")
-HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "l2": "L2", "dram": "DRAM",
-         "latency": "latency"}  # fmt: skip
+SHOWN = ("tensor", "fma", "shared", "l2", "dram", "latency")  # and whatever else binds
+HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "issue": "issue", "l2": "L2",
+         "dram": "DRAM", "latency": "latency"}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -57,7 +58,7 @@ def tables(rungs: Iterable[Rung], lines: Sequence[Measurement]) -> str:
     gpu = gpu_named("h200")
     groups: dict[tuple[str, str], list[Limited]] = {}
     for rung in rungs:
-        if not rung.file.endswith(".cu"):
+        if not rung.file.endswith(".cu") or not rung.buffers:
             continue
         for name in rung.dtypes:
             problem = Problem(SIZE, SIZE, SIZE, dtype_of(name))
@@ -68,7 +69,12 @@ def tables(rungs: Iterable[Rung], lines: Sequence[Measurement]) -> str:
 
 
 def table(family: str, dtype: str, found: Sequence[Limited]) -> str:
-    shown = [name for name in SHOWN if any(each.limits.us[name] for each in found)]
+    binding = {each.limits.binding for each in found}
+    shown = [
+        name
+        for name in RESOURCES
+        if name in (*SHOWN, *binding) and any(each.limits.us[name] for each in found)
+    ]
     heads = ["rung", *(HEADS[name] for name in shown), "binds", "model", "measured", "error"]
     rows = [
         f"**{family}, {dtype}, {SIZE}³ on an NVIDIA H200** (µs)",

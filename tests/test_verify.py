@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tilewright.dtypes import BF16, FP16, DType
+from tilewright.dtypes import BF16, FP16, FP32, DType
 from tilewright.errors import InputError
 from tilewright.verify import judge, oracle, random_operands
 
@@ -48,6 +48,47 @@ def test_accepts_truncating_sums_of_one_sign() -> None:
     """All products positive: the truncations add up in one direction."""
     a, b = (np.abs(x) for x in random_operands(M, N, 16384, BF16))
     assert judge(truncated(a, b).astype(BF16.numpy()), oracle(a, b, BF16)).correct
+
+
+def sequential(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """k fused multiply-adds in fp32: float64 holds a product and its sum almost exactly."""
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for k in range(a.shape[1]):
+        total = (total + a[:, k : k + 1].astype("f8") * b[k].astype("f8")).astype(np.float32)
+    return total
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 15, 16, 64, 1024, 4096])
+@pytest.mark.parametrize("positive", [False, True])
+def test_accepts_fp32_sums_in_order(k: int, positive: bool) -> None:
+    a, b = random_operands(M, N, k, FP32, seed=k)
+    if positive:
+        a, b = np.abs(a), np.abs(b)
+    assert judge(sequential(a, b), oracle(a, b, FP32)).correct
+
+
+def test_accepts_fp32_sums_of_subnormal_products() -> None:
+    a, b = (x * np.float32(2.0**-73) for x in random_operands(M, N, 256, FP32))
+    assert judge(sequential(a, b), oracle(a, b, FP32)).correct
+
+
+def tf32(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rounded to 10 bits of mantissa."""
+    bits = np.ascontiguousarray(x).view(np.uint32)
+    return ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+@pytest.mark.parametrize("k", [1, 16, 256, 4096])
+def test_tf32_is_no_fp32(k: int) -> None:
+    a, b = random_operands(M, N, k, FP32, seed=k)
+    c = tf32(a).astype("f8") @ tf32(b).astype("f8")
+    assert not judge(c.astype(np.float32), oracle(a, b, FP32)).correct
+
+
+@pytest.mark.parametrize("k", [2, 256, 4096])
+def test_an_fp32_product_without_its_last_k_is_wrong(k: int) -> None:
+    a, b = random_operands(M, N, k, FP32, seed=k)
+    assert not judge(sequential(a[:, :-1], b[:-1]), oracle(a, b, FP32)).correct
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from tilewright.errors import InputError
 class DType:
     """One element type.
 
-    `name` is the word used on the command line and in records and is also the C++ type in
-    `cuda/ptx/element.cuh`. `unit_roundoff` is half the distance from 1 to the next number;
-    `tiny` is the smallest positive subnormal; `largest` the largest finite number.
+    `name` is the word used on the command line and in records, `cpp` the C++ type: the 16-bit
+    ones are those of `cuda/ptx/element.cuh`. `unit_roundoff` is half the distance from 1 to the
+    next number; `tiny` is the smallest positive subnormal; `largest` the largest finite number.
     """
 
     name: str
@@ -25,6 +25,10 @@ class DType:
     unit_roundoff: float
     tiny: float
     largest: float
+
+    @property
+    def cpp(self) -> str:
+        return "float" if self.name == "fp32" else self.name
 
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype. Raises InputError where bf16 is asked for without ml_dtypes."""

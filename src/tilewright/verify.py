@@ -9,6 +9,15 @@ u·|exact| + tiny/2   the one rounding of the result to its type (tiny: its smal
 k/8·2⁻²⁴             an mma of 16 products truncates its sum towards zero: at most 2⁻²³ each of
                      the k/16 times, and always in the same direction.
 
+fp32 products are sums of k fused multiply-adds, each rounded to nearest, and the last one's
+rounding is the result's own. Each errs by at most 2⁻²⁴ of a partial sum, or tiny/2, so that
+
+    k·tiny/2 + min(k + 1, 4·√k)·2⁻²⁴·(|A|·|B|)
+
+is the bound: k times the largest error where k is small (and once more for errors of errors), four
+standard deviations where it is large. TF32 errs by 2⁻¹¹ of each product and is found out
+up to a k of some thousands.
+
 (|A|·|B|) is the sum of the absolute products. Source: N. Higham and T. Mary, "A New Approach to
 Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41 (2019); M. Fasi et al.,
 "Numerical behavior of NVIDIA tensor cores", PeerJ Comput. Sci. 7 (2021) for the truncation.
@@ -23,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import FP32, DType
 from tilewright.errors import InputError
 from tilewright.problem import whole
 
@@ -67,8 +76,11 @@ def oracle(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: DType, seed: int = 0
     left, right = a[rows].astype(np.float64), b.astype(np.float64)
     exact = left @ right
     magnitude = _magnitude(left, right)
-    slack = (4 * sqrt(k) + 2 * k / _MMA_K) * _FP32_ROUNDOFF
-    bound = dtype.unit_roundoff * np.abs(exact) + dtype.tiny / 2 + slack * magnitude
+    if dtype == FP32:
+        bound = k * dtype.tiny / 2 + min(k + 1, 4 * sqrt(k)) * _FP32_ROUNDOFF * magnitude
+    else:
+        slack = (4 * sqrt(k) + 2 * k / _MMA_K) * _FP32_ROUNDOFF
+        bound = dtype.unit_roundoff * np.abs(exact) + dtype.tiny / 2 + slack * magnitude
     return Oracle((m, b.shape[1]), rows, exact, bound)
 
 

@@ -12,6 +12,7 @@ from tilewright.bench.inputs import logical
 from tilewright.bench.peers import Bound
 from tilewright.bench.roofs import Roofs
 from tilewright.bench.telemetry import Telemetry
+from tilewright.dtypes import DType
 from tilewright.engines.emulator import EmulatorBuffer, EmulatorEngine
 from tilewright.gpus import GPUS
 from tilewright.launch import Launch
@@ -118,7 +119,9 @@ def gpu(compiler: str, monkeypatch: pytest.MonkeyPatch) -> FakeGpu:
     engine = FakeGpu()
     reading = Telemetry(1900, 600.0, 50, ())
 
-    def found(engine: FakeGpu, names: Sequence[str] = ()) -> tuple[list[FakeTorch], list[str]]:
+    def found(
+        engine: FakeGpu, dtype: DType, names: Sequence[str] = ()
+    ) -> tuple[list[FakeTorch], list[str]]:
         peers = [FakeTorch(engine, name) for name in names or ("torch",) if name != "quack"]
         return peers, ["quack is left out: not installed."] if not names or "quack" in names else []
 

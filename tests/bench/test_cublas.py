@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.bench import cublas, peers
-from tilewright.dtypes import BF16, FP16, DType
+from tilewright.dtypes import BF16, FP16, FP32, DType
 from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_cublas_gets_stream_before_workspace_and_swapped_operands(
 ) -> None:
     library = FakeCublas()
     monkeypatch.setattr(cublas, "load", lambda name: library)
-    peer = cublas.CublasPeer(FakeEngine())  # type: ignore[arg-type]
+    peer = cublas.hgemm_cublas(FakeEngine())  # type: ignore[arg-type]
     assert peer.name == "hgemm_cublas"
     names = [name for name, _ in library.calls]
     assert names.index("cublasSetStream_v2") < names.index("cublasSetWorkspace_v2")
@@ -144,6 +144,22 @@ def test_cublas_gets_stream_before_workspace_and_swapped_operands(
     library.status = 7
     with pytest.raises(EngineError, match="cublasGemmEx failed with cublasStatus_t 7"):
         peer.bind(buffers(1), buffers(2), buffers(3), Problem()).enqueue(0)
+
+
+def test_fp32_goes_to_a_peer_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA_R_32F is 0, and CUBLAS_COMPUTE_32F without a math mode uses no TF32."""
+    library = FakeCublas()
+    monkeypatch.setattr(cublas, "load", lambda name: library)
+    peer = cublas.sgemm_cublas(FakeEngine())  # type: ignore[arg-type]
+    assert peer.name == "sgemm_cublas"
+    peer.bind(buffers(10), buffers(20), buffers(30), Problem(dtype=FP32)).enqueue(0)
+    assert library.calls[-1] == (
+        "cublasGemmEx",
+        (None, 0, 0, N, M, K, "ref", 20, 0, N, 10, 0, K, "ref", 30, 0, N, 68, -1),
+    )
+    assert "cublasSetMathMode" not in {name for name, _ in library.calls}
+    with pytest.raises(InputError, match="sgemm_cublas is no peer for dtype=bf16"):
+        peer.bind(buffers(1), buffers(2), buffers(3), Problem(dtype=BF16))
 
 
 def test_a_library_that_cannot_be_loaded_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

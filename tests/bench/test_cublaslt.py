@@ -15,7 +15,7 @@ from tilewright.bench.cublas import column_major_call
 from tilewright.bench.cublaslt import MatrixShape, alignment, matrix_shapes
 from tilewright.bench.cublaslt_names import Algorithm, cluster_name, stages_name, tile_name
 from tilewright.bench.protocol import Candidate, Settings, measure
-from tilewright.dtypes import BF16, FP16, FP32, DType
+from tilewright.dtypes import BF16, FP16, DType
 from tilewright.engines import probe
 from tilewright.errors import EngineError, InputError
 
@@ -235,8 +235,13 @@ def test_failures_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     library.fail["cublasLtMatmulAlgoGetHeuristic"] = 14
     with pytest.raises(EngineError, match="AlgoGetHeuristic failed with cublasStatus_t 14"):
         peer.bind(buffers(1024), buffers(4096), buffers(8192), Problem())
-    with pytest.raises(InputError, match="dtype=fp32 has no peer"):
-        peer.bind(buffers(1024), buffers(4096), buffers(8192), Problem(dtype=FP32))
+    with pytest.raises(InputError, match="dtype=e4m3 has no peer"):
+        peer.bind(
+            buffers(1024),
+            buffers(4096),
+            buffers(8192),
+            Problem(dtype=DType("e4m3", 1, 2.0**-4, 2.0**-9, 448.0)),
+        )
     with pytest.raises(InputError, match="name='lt' must be"):
         cublaslt.LtPeer(FakeEngine(), "lt")  # type: ignore[arg-type]
     library.fail["cublasLtMatmulDescCreate"] = 7

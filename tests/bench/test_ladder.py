@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from tilewright.bench.meaning import meaning
 from tilewright.emulator.report import Report
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError
-from tilewright.ladder.rungs import RUNGS, select
+from tilewright.ladder.rungs import FAMILIES, RUNGS, select
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -53,6 +55,51 @@ def test_what_the_counts_mean(ladder: Ladder) -> None:
     assert meaning(bcf, bcf) == meaning(raster, rw) == meaning(stages, raster) == []
     assert "cp.async wavefronts ÷\u00a01.5" in meaning(bk64, stages)
     assert "ldmatrix wavefronts ÷\u00a01.5" in meaning(w64, bk64)
+
+
+def test_what_the_counts_of_fp32_mean() -> None:
+    found = climb("simt", m=128, n=128, k=32, engine="emulator").reports
+    said = {
+        name: meaning(found[name], found[before])
+        for before, name in pairwise(rung.name for rung in select("simt"))
+    }
+    assert "load sectors ÷\u00a06.6" in said["sgemm_coalesced"]
+    assert said["sgemm_shared"] == ["load sectors ÷\u00a020"]  # no barriers to compare with
+    assert "load and store wavefronts ÷\u00a07.69" in said["sgemm_register"]
+    assert "4-way bank conflicts on stores, 2-way on loads.v4" in said["sgemm_at_tiling"]
+    assert "2-way bank conflicts on loads.v4" in said["sgemm_at_bcf_swizzling"]
+    assert "no bank conflicts" in said["sgemm_at_bcf_swizzling_rw"]
+
+
+def test_each_family_has_a_type_of_its_own() -> None:
+    """fp32 needs not be asked for; all families together are a ladder of parts."""
+    assert {row.dtype for row in climb("simt", m=128, n=128, k=32, engine="emulator")} == {"fp32"}
+    told: list[tuple[str, int, int]] = []
+    every = climb(
+        m=128, n=128, k=64, engine="emulator", every_family=True,
+        progress=lambda *step: told.append(step),
+    )  # fmt: skip
+    assert every.correct
+    assert [row.name for row in every] == list(RUNGS) == list(every.reports)
+    assert [row.dtype for row in every] == [rung.dtypes[0] for rung in RUNGS.values()]
+    assert len(every.parts) == len({row.dtype for row in every})
+    shares = [done / total for _, done, total in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    text = str(every)
+    assert "128×128×64 bf16 on PTX" in text
+    assert "128×128×64 fp32 on PTX" in text
+    assert "Against hgemm_bcf_dbf_rw" not in text
+    assert text.count("Counts, not times") == 1
+
+
+def test_one_type_for_all_families_leaves_out_the_others() -> None:
+    every = climb(m=128, n=128, k=64, dtype="fp16", engine="emulator", every_family=True)
+    assert not every.parts
+    reasons = {row.family: row.reason for row in every}
+    assert reasons.keys() == set(FAMILIES)
+    assert reasons["hgemm"] is None
+    assert (reasons["simt"] or "").endswith("takes fp32, not fp16.")
 
 
 def test_as_text(ladder: Ladder) -> None:

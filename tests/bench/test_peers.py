@@ -11,7 +11,7 @@ import pytest
 
 from tilewright import dtypes
 from tilewright.bench import peers
-from tilewright.dtypes import BF16, FP16, DType
+from tilewright.dtypes import BF16, FP16, FP32, DType
 from tilewright.engines import probe
 from tilewright.errors import InputError
 
@@ -64,7 +64,7 @@ def test_missing_peers_are_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(importlib, "import_module", ours_only)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: None)
-    found, reasons = peers.found_peers(FakeEngine())  # type: ignore[arg-type]
+    found, reasons = peers.found_peers(FakeEngine(), BF16)  # type: ignore[arg-type]
     assert found == []
     assert reasons == [
         "torch is left out: it is not installed: pip install 'tilewright[torch]'.",
@@ -72,7 +72,14 @@ def test_missing_peers_are_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatc
         "lt_first is left out: libcublasLt was not found: pip install nvidia-cublas.",
         "lt_best is left out: libcublasLt was not found: pip install nvidia-cublas.",
     ]
-    found, reasons = peers.found_peers(FakeEngine(), ["quack", "cute"])  # type: ignore[arg-type]
+    _, reasons = peers.found_peers(FakeEngine(), FP32)  # type: ignore[arg-type]
+    assert [reason.split(" is")[0] for reason in reasons] == [
+        "torch",
+        "sgemm_cublas",
+        "lt_first",
+        "lt_best",
+    ]
+    found, reasons = peers.found_peers(FakeEngine(), BF16, ["quack", "cute"])  # type: ignore[arg-type]
     assert found == []
     assert [reason.split(": ")[0] for reason in reasons] == [
         "quack is left out",
@@ -82,7 +89,7 @@ def test_missing_peers_are_left_out_with_a_reason(monkeypatch: pytest.MonkeyPatc
 
 def test_an_unknown_peer_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match=r"against='tourch' is not known; use torch, .*cute\."):
-        peers.found_peers(FakeEngine(), ["torch", "tourch"])  # type: ignore[arg-type]
+        peers.found_peers(FakeEngine(), BF16, ["torch", "tourch"])  # type: ignore[arg-type]
 
 
 # --- On a GPU -----------------------------------------------------------------------------
@@ -90,13 +97,13 @@ def test_an_unknown_peer_is_named_with_those_there_are() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(probe.gpu_problem() is not None, reason=str(probe.gpu_problem()))
-@pytest.mark.parametrize("dtype", [FP16, BF16], ids=lambda dtype: dtype.name)
+@pytest.mark.parametrize("dtype", [FP16, BF16, FP32], ids=lambda dtype: dtype.name)
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
 def test_peers_compute_the_product(layout: str, dtype: DType) -> None:
     from tilewright.engines.gpu import GpuEngine
 
     engine = GpuEngine()
-    found, reasons = peers.found_peers(engine)
+    found, reasons = peers.found_peers(engine, dtype)
     if not found:
         pytest.skip(" ".join(reasons))
     a, b = operands(layout, dtype)

@@ -22,6 +22,7 @@ from tilewright.bench.rung_limits import (
 )
 from tilewright.dtypes import dtype_of
 from tilewright.emulator.report import Report
+from tilewright.errors import UnsupportedError
 from tilewright.gpus import gpu_named
 from tilewright.ladder.rungs import RUNGS
 from tilewright.problem import Problem
@@ -37,7 +38,7 @@ def measured_rungs() -> list[Limited]:
     found = [
         limited(rung, Problem(4096, 4096, 4096, dtype_of(name)), gpu, lines)
         for rung in RUNGS.values()
-        if rung.file.endswith(".cu")
+        if rung.file.endswith(".cu") and rung.buffers
         for name in rung.dtypes
     ]
     return [each for each in found if each.measured is not None]
@@ -75,7 +76,7 @@ def test_rungs_that_differ_by_more_than_3_percent_are_in_the_measured_order(
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("name", list(RUNGS))
+@pytest.mark.parametrize("name", [name for name, rung in RUNGS.items() if rung.buffers])
 def test_counts_of_two_depths_give_those_of_a_third(name: str) -> None:
     """Six blocks of 12 K steps, counted as they are and scaled from one block."""
     rung = RUNGS[name]
@@ -98,6 +99,12 @@ def test_blocks_with_two_sets_of_fragments_are_more_customers() -> None:
     found = {rung.name: streams(rung) for rung in RUNGS.values() if rung.family == "hgemm"}
     assert found.pop("hgemm_best") == 2
     assert set(found.values()) == {1}
+
+
+def test_a_rung_without_tiles_has_no_limits_and_says_why() -> None:
+    problem = Problem(4096, 4096, 4096, dtype_of("fp32"))
+    with pytest.raises(UnsupportedError, match=r"lives by the L1 cache, .* not sgemm_naive"):
+        limited(RUNGS["sgemm_naive"], problem, gpu_named("h200"))
 
 
 @pytest.mark.parametrize(

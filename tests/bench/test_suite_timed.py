@@ -288,7 +288,7 @@ def test_a_function_of_the_user_s_is_a_contestant(
     from tilewright.bench import suite_timed
 
     usual: Any = suite_timed.found_peers  # type: ignore[attr-defined]
-    ((torch,), _) = usual(gpu)
+    ((torch,), _) = usual(gpu, BF16)
     torch_like = type(torch)(gpu, "mod:gemm")
     monkeypatch.setattr(FunctionKernel, "peer", lambda self, engine: torch_like)
     kernel = FunctionKernel("mod:gemm", max, False, "mod 1.0")

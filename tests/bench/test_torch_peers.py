@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 M, N, K = 48, 80, 112
+E4M3 = DType("e4m3", 1, 2.0**-4, 2.0**-9, 448.0)  # a type that no peer knows
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ class FakeTorch(SimpleNamespace):
     """As much of torch as the peer uses; `log` holds the products in order."""
 
     def __init__(self, gpu: bool = True, copies: bool = False) -> None:
-        super().__init__(__version__="2.11.0", float16="half", bfloat16="bf")
+        super().__init__(__version__="2.11.0", float16="half", bfloat16="bf", float32="single")
         self.log: list[Any] = []
+        self.words: list[str] = []  # the types in which buffers are handed over
         self.streams: list[Any] = []
         self.copies = copies
         self.cuda = SimpleNamespace(
@@ -91,7 +93,7 @@ class FakeTorch(SimpleNamespace):
     def as_tensor(self, words: Any, device: str) -> FakeTensor:
         interface = words.__cuda_array_interface__
         assert device == "cuda:1"
-        assert interface["typestr"] == "<i2"
+        self.words.append(interface["typestr"])
         address = interface["data"][0]
         return FakeTensor(address + self.copies, (interface["shape"],))
 
@@ -125,18 +127,30 @@ def test_torch_multiplies_in_our_memory_on_our_stream(monkeypatch: pytest.Monkey
         (11, ((M, K), "bf"), 21, ((N, K), "bf", "t"), 30, ((M, N), "bf")),
     ]
     assert torch.streams == [(77, "cuda:1")] * 2
+    assert set(torch.words) == {"<i2"}
     assert (peer.name, bound.version, bound.deliver) == ("torch", "2.11.0", None)
 
 
-def test_torch_may_not_copy_and_takes_half_types_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_may_not_copy_and_takes_known_types_only(monkeypatch: pytest.MonkeyPatch) -> None:
     with_torch(monkeypatch, FakeTorch(copies=True))
     peer = torch_peers.TorchPeer(FakeEngine())  # type: ignore[arg-type]
     with pytest.raises(EngineError, match="copied a buffer"):
         peer.bind(buffers(1), buffers(2), buffers(3), Problem())
     with_torch(monkeypatch, FakeTorch())
     peer = torch_peers.TorchPeer(FakeEngine())  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="dtype=fp32 has no peer"):
-        peer.bind(buffers(1), buffers(2), buffers(3), Problem(dtype=FP32))
+    with pytest.raises(InputError, match="dtype=e4m3 has no peer"):
+        peer.bind(buffers(1), buffers(2), buffers(3), Problem(dtype=E4M3))
+
+
+def test_fp32_is_multiplied_without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = FakeTorch()
+    torch.backends = SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace(allow_tf32=True)))
+    with_torch(monkeypatch, torch)
+    peer = torch_peers.TorchPeer(FakeEngine())  # type: ignore[arg-type]
+    peer.bind(buffers(1), buffers(2), buffers(3), Problem(dtype=FP32)).enqueue(0)
+    assert torch.backends.cuda.matmul.allow_tf32 is False
+    assert torch.log == [(1, ((M, K), "single"), 2, ((K, N), "single"), 3, ((M, N), "single"))]
+    assert torch.words == ["<i4"] * 3
 
 
 def test_torch_without_a_gpu_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

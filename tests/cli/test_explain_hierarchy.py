@@ -47,6 +47,18 @@ def test_threads_of_an_fma_kernel() -> None:
     assert (thread.intensity, thread.held_bytes) == (2.0, 256)
 
 
+def test_the_levels_of_fp32_rungs(explained: Any) -> None:
+    """Thread tiles are the table's; a rung without shared memory reads through the caches."""
+    best = {row["level"]: row for row in explained("hierarchy sgemm_best")}
+    assert best["block"]["held_bytes"] == 3 * 16 * (128 + 4 + 256) * 4
+    thread = best["thread"]
+    assert (thread["within"], thread["m"], thread["n"]) == ("warp", 8, 16)
+    assert (thread["count"], best["warp"]["count"]) == (32, 8)
+    naive = {row["level"]: row for row in explained("hierarchy sgemm_naive")}
+    assert (naive["thread"]["reads_from"], naive["block"]["held_bytes"]) == ("L1 and L2", 0)
+    assert naive["thread"]["intensity"] == 0.25
+
+
 def test_the_picture(shown: Any) -> None:
     said = shown("hierarchy hgemm_naive")
     assert "\n      └─ instruction  32 of 16×8 a warp" in said

@@ -109,3 +109,9 @@ def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
 )
 def test_bad_input(words: str, said: str, refused: Any) -> None:
     assert refused(f"limiter {words}").startswith(said)
+
+
+def test_a_family_whose_first_rungs_have_no_limits(shown: Any) -> None:
+    said = " ".join(shown("limiter simt").split())
+    assert "sgemm_best 1 block an SM FMA pipes" in said
+    assert "sgemm_naive: a rung without tiles in shared memory lives by the L1 cache" in said

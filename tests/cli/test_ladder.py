@@ -150,12 +150,13 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
          "value is 32."),
         (["--dtype", "fp8"], "dtype='fp8' is not known; use bf16, fp16, fp32."),
         (["--dtype", "fp32"], "hgemm_naive takes bf16 or fp16, not fp32."),
+        (["simt", "--dtype", "bf16"], "sgemm_naive takes fp32, not bf16."),
         (["--gpu", "h20"], "gpu='h20' is not in the table; did you mean h200?"),
         (["--all", "hgemm"], "--all runs every family; leave out the family and --rung."),
         (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "
          "--rung."),
-        ([""], "family='' is not known; use hgemm."),
-        (["--list", "nope"], "family='nope' is not known; use hgemm."),
+        ([""], "family='' is not known; use hgemm or simt."),
+        (["--list", "nope"], "family='nope' is not known; use hgemm or simt."),
         (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
         (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),
@@ -241,6 +242,17 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     loaded = document(capsys)
     assert loaded["schema"] == "tilewright.ladder-list/1"
     assert {"family": "hgemm", "name": "hgemm_naive"}.items() <= loaded["rows"][0].items()
+    assert [row["name"] for row in loaded["rows"]] == list(RUNGS)
+
+
+@needs_nvrtc
+def test_a_family_in_its_own_type(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ladder", "simt", *SMALL, "--json", "-"]) == 0
+    rows = document(capsys)["rows"]
+    assert [row["name"] for row in rows] == [rung.name for rung in select("simt")]
+    assert {(row["dtype"], row["family"], row["status"]) for row in rows} == {
+        ("fp32", "simt", "ok")
+    }
 
 
 @needs_nvrtc

@@ -52,7 +52,7 @@ def test_raster_is_the_models(tiles_m: int, tiles_n: int) -> None:
     assert len(set(zip(m.tolist(), n.tolist(), strict=True))) == total
 
 
-@pytest.mark.parametrize("name", ["swizzle_a", "swizzle_b", "swizzle_c"])
+@pytest.mark.parametrize("name", ["swizzle_a", "swizzle_b", "swizzle_c", "swizzle_at"])
 def test_swizzles_are_the_models(name: str) -> None:
     rows, cols = 32, 32 if name == "swizzle_a" else 128
     out = np.full((rows, cols), -1, np.int32)
@@ -60,7 +60,7 @@ def test_swizzles_are_the_models(name: str) -> None:
       for (int row = 0; row < {rows}; ++row)
         for (int col = threadIdx.x; col < {cols}; col += 32)
           out[row * {cols} + col] = tile::{name}(row, col);"""
-    run(body, "tile/swizzle.cuh", [out], "int* out")
+    run(body, "tile/swizzle.cuh tile/swizzle_fp32.cuh", [out], "int* out")
     expected = [[getattr(swizzle, name)(row, col) for col in range(cols)] for row in range(rows)]
     assert out.tolist() == expected
 
@@ -178,6 +178,31 @@ def test_cp_async_lands_after_its_wait() -> None:
     copies = [access for access in report.accesses if access.space == "global>shared"]
     assert sum(access.bytes for access in copies) == 1024
     assert copies[0].file == "ptx/cp_async.cuh" or copies[0].file.endswith(".cu")
+
+
+def test_copies_to_32_bit_addresses_land_after_their_wait() -> None:
+    """4 bytes a lane in reverse, 16 bytes a lane in order, read back four elements at once."""
+    source, out = np.arange(256, dtype=np.float32), np.zeros(256, np.float32)
+    body = """
+      __shared__ __align__(16) float s[256];
+      const unsigned at = ptx::shared_address(s);
+      for (int i = threadIdx.x; i < 128; i += 32)
+        ptx::cp_async_ca_4_at(at + 4 * (127 - i), &source[i]);
+      ptx::cp_async_cg_16_at(at + 512 + 16 * threadIdx.x, &source[128 + 4 * threadIdx.x]);
+      ptx::cp_async_commit_group();
+      ptx::cp_async_wait_group<0>();
+      __syncwarp();
+      for (int half = 0; half < 2; ++half) {
+        float four[4];
+        ptx::ld_shared_v4(four, at + 512 * half + 16 * threadIdx.x);
+        tile::copy_chunk(&out[128 * half + 4 * threadIdx.x], four);
+      }
+    """
+    headers = "ptx/cp_async.cuh ptx/cp_async_at.cuh ptx/ld_shared.cuh tile/vector.cuh"
+    report = run(body, headers, [source, out], "const float* source, float* out")
+    assert out.tolist() == [*range(127, -1, -1), *range(128, 256)]
+    opcodes = {access.opcode for access in report.accesses}
+    assert {"ld.shared.v4.f32", "st.global.v4.f32"} <= opcodes
 
 
 def test_a_struct_that_differs_from_the_hosts_does_not_compile() -> None:

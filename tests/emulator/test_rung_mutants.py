@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tilewright.build import Source, build
-from tilewright.dtypes import BF16
+from tilewright.dtypes import BF16, DTYPES
 from tilewright.emulator.arguments import pack
 from tilewright.emulator.compiler import compile_kernel
 from tilewright.emulator.memory import GlobalMemory
@@ -27,11 +27,6 @@ SYNC = re.compile(
     r"__sync(?:threads|warp)\(\);|ptx::cp_async_(?:wait_group<[^>]+>|commit_group)\(\);"
 )
 SMS = 1  # so that a persistent block goes on from one tile to the next
-
-
-def five_steps(rung: Rung) -> Problem:
-    """Two tiles, five steps along K: each slot of a ring is filled again."""
-    return Problem(128, 256, 5 * rung.tile.bk, BF16)
 
 
 @dataclass(frozen=True)
@@ -65,24 +60,35 @@ def mutants() -> Iterator[Mutant]:
             yield Mutant(rung, number)
 
 
+def five_steps(rung: Rung) -> Problem:
+    """Five steps along K, so that each slot of a ring is filled again.
+
+    Two tiles; one where FMAs make the emulator slow.
+    """
+    tile, dtype = rung.tile, DTYPES[rung.dtypes[0]]
+    m, n = (tile.bm, tile.bn) if tile.tm else (128, 256)
+    return Problem(m, n, 5 * tile.bk, dtype)
+
+
 def executed(
     rung: Rung, text: str, how: How | None = None, problem: Problem | None = None
 ) -> tuple[Report, bool]:
     """The report, and whether the result is right."""
     problem = problem or five_steps(rung)
-    artifact = build(Source(rung.file, text, rung.defines(BF16)), "sm_80")
+    dtype = problem.dtype
+    artifact = build(Source(rung.file, text, rung.defines(dtype)), "sm_80")
     module = parse(artifact.ptx)
     program = compile_kernel(module, module.kernels[KERNEL])
     m, n, k = problem.m, problem.n, problem.k
-    a, b = random_operands(m, n, k, BF16, seed=3)
-    c = np.full((m, n), np.nan, np.float32).astype(BF16.numpy())
+    a, b = random_operands(m, n, k, dtype, seed=3)
+    c = np.full((m, n), np.nan, np.float32).astype(dtype.numpy())
     memory = GlobalMemory()
     at_a, at_b = memory.allocate(a, "A"), memory.allocate(b, "B")
     at_c = memory.allocate(c, "C", unset=True)
     params = pack(program.kernel, (gemm_args(at_a, at_b, at_c, m, n, k),))
-    shape = Shape(rung.grid(problem, SMS), (rung.threads, 1, 1), rung.shared_bytes(BF16), params)
+    shape = Shape(rung.grid(problem, SMS), (rung.threads, 1, 1), rung.shared_bytes(dtype), params)
     report = run(program, shape, memory, how=how)
-    return report, judge(c, oracle(a, b, BF16)).correct
+    return report, judge(c, oracle(a, b, dtype)).correct
 
 
 @pytest.mark.parametrize("mutant", list(mutants()), ids=str)

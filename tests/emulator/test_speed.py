@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tilewright.bench.ladder import build_rung, rung_launch
-from tilewright.dtypes import BF16
+from tilewright.dtypes import DTYPES
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.gpus import GPUS
 from tilewright.ladder.rungs import RUNGS
@@ -20,9 +20,10 @@ pytestmark = pytest.mark.usefixtures("compiler")
 
 def seconds(name: str, extent: int, times: int) -> float:
     """The best of several launches; the first one compiles the PTX and doesn't count."""
-    engine, problem = EmulatorEngine(GPUS["h200"]), Problem(extent, extent, extent, BF16)
-    a, b = random_operands(extent, extent, extent, BF16)
-    out = engine.empty((extent, extent), np.dtype(BF16.numpy()))
+    dtype = DTYPES[RUNGS[name].dtypes[0]]
+    engine, problem = EmulatorEngine(GPUS["h200"]), Problem(extent, extent, extent, dtype)
+    a, b = random_operands(extent, extent, extent, dtype)
+    out = engine.empty((extent, extent), np.dtype(dtype.numpy()))
     artifact = build_rung(RUNGS[name], problem, engine.arch)
     buffers = engine.upload(a), engine.upload(b), out
     launch = rung_launch(RUNGS[name], artifact, problem, buffers, engine.sms)
@@ -36,7 +37,8 @@ def seconds(name: str, extent: int, times: int) -> float:
 
 @pytest.mark.parametrize("name", RUNGS)
 def test_256_cubed(name: str) -> None:
-    assert seconds(name, 256, times=3) <= 0.2
+    """An FMA of 32 lanes is an instruction of its own, an mma does 64 times as much."""
+    assert seconds(name, 256, times=3) <= (0.2 if RUNGS[name].family == "hgemm" else 1.5)
 
 
 @pytest.mark.parametrize("name", ["hgemm_naive", "hgemm_bcf_dbf_rw"])

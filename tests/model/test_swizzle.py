@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tilewright.model.banks import Cost, cp_async_cg, ldmatrix, shared_load, shared_store
-from tilewright.model.swizzle import swizzle_a, swizzle_b, swizzle_c
+from tilewright.model.swizzle import swizzle_a, swizzle_at, swizzle_b, swizzle_c
 
 Swizzle = Callable[[int, int], int]
 
@@ -26,7 +26,14 @@ def address(swizzle: Swizzle, columns: int, row: int, col: int) -> int:
 
 @pytest.mark.parametrize(
     ("swizzle", "columns"),
-    [(swizzle_a, 32), (swizzle_b, 64), (swizzle_b, 128), (swizzle_c, 64), (swizzle_c, 128)],
+    [
+        (swizzle_a, 32),
+        (swizzle_b, 64),
+        (swizzle_b, 128),
+        (swizzle_c, 64),
+        (swizzle_c, 128),
+        (swizzle_at, 128),
+    ],
 )
 def test_a_swizzle_is_an_involution_that_permutes_the_chunks_of_a_row(
     swizzle: Swizzle, columns: int
@@ -99,3 +106,12 @@ def test_a_swizzle_of_the_source_costs_short_rows_the_same() -> None:
     shared = [address(plain, 32, n // 4, n % 4 * CHUNK) for n in range(32)]
     global_ = [n // 4 * 8192 + 2 * swizzle_a(n // 4, n % 4 * CHUNK) for n in range(32)]
     assert cp_async_cg(shared, global_) == Cost(8, 4, 16, 16)
+
+
+@pytest.mark.parametrize(("swizzle", "wavefronts"), [(plain, 4), (swizzle_at, 1)])
+def test_fp32_stores_that_transpose_8_rows_of_4_chunks(swizzle: Swizzle, wavefronts: int) -> None:
+    """sgemm_at_*: lane l holds 4 elements of row l / 4, from column l % 4 * 4 on."""
+    for e in range(4):
+        places = [(lane % 4 * 4 + e, 8 + lane // 4) for lane in range(32)]
+        lanes = [4 * (k * 128 + swizzle(k, m)) for k, m in places]
+        assert shared_store(lanes, 4) == Cost(wavefronts, 1)

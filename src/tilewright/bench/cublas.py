@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.bench.peers import Bound, check_layout, named
-from tilewright.errors import EngineError
+from tilewright.bench.peers import Bound, check_layout, named, takes
+from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from tilewright.bench.peers import GemmProblem
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tilewright.engines.gpu import GpuEngine
 
 CUBLAS_WORKSPACE_BYTES = 32 * 1024 * 1024
-CUDA_TYPES = {"fp16": 2, "bf16": 14}  # CUDA_R_16F, CUDA_R_16BF
+CUDA_TYPES = {"fp16": 2, "bf16": 14, "fp32": 0}  # CUDA_R_16F, CUDA_R_16BF, CUDA_R_32F
 COMPUTE_32F = 68
 _GEMM_DEFAULT = -1
 
@@ -61,16 +61,27 @@ def column_major_call(m: int, n: int, k: int, layout: str) -> ColumnMajorCall:
     )
 
 
+def hgemm_cublas(engine: GpuEngine) -> CublasPeer:
+    """For bf16 and fp16. Raises: EngineError without the library."""
+    return CublasPeer(engine, "hgemm_cublas")
+
+
+def sgemm_cublas(engine: GpuEngine) -> CublasPeer:
+    """For fp32. Raises: EngineError without the library."""
+    return CublasPeer(engine, "sgemm_cublas")
+
+
 class CublasPeer:
     """cublasGemmEx with fp32 accumulation and an explicit workspace of 32 MiB.
 
+    fp32 products are fp32's own: the handle keeps its default math mode, which uses no TF32.
     Raises: EngineError when the library is missing or a call fails.
     Source: cuBLAS library documentation, cublasGemmEx, cublasSetWorkspace; cublas_api.h and
     library_types.h for the numbers of the enumerations.
     """
 
-    def __init__(self, engine: GpuEngine) -> None:
-        self.name = "hgemm_cublas"
+    def __init__(self, engine: GpuEngine, name: str) -> None:
+        self.name = name
         self._library = load("cublas")
         engine.context.enter()
         self._handle = ctypes.c_void_p()
@@ -98,6 +109,8 @@ class CublasPeer:
         problem: GemmProblem,
     ) -> Bound:
         kind = named(CUDA_TYPES, problem.dtype)
+        if not takes(self.name, problem.dtype):
+            raise InputError(f"{self.name} is no peer for dtype={problem.dtype.name}.")
         call = column_major_call(problem.m, problem.n, problem.k, problem.layout)
 
         def enqueue(run: int) -> None:

@@ -129,7 +129,7 @@ class LtPeer:
 
     `name` is "lt_first" or "lt_best". What `bind` says of the version names the library's, the
     algorithm, the workspace and how many algorithms there were.
-    Types: bf16 or fp16 operands and result.
+    Types: bf16, fp16 or fp32 operands and result; fp32 without TF32.
     Raises: EngineError when the library is missing, a call fails (with its cublasStatus_t) or
     there is no algorithm for a shape.
     Cost: `bind` of "lt_best" times all algorithms: 2 to 5 s, and overwrites the C buffers.

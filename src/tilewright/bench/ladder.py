@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tilewright.bench.inputs import operands
 from tilewright.build import Artifact, Source, build
-from tilewright.dtypes import dtype_of
+from tilewright.dtypes import DTYPES, DType, dtype_of
 from tilewright.engines.choose import open_engine
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
     from tilewright.emulator.report import Report
     from tilewright.engines.base import Buffer, Engine
+    from tilewright.engines.gpu import GpuEngine
 
 SCHEMA = "ladder"
 DEFAULT_FAMILY = "hgemm"
@@ -88,6 +89,8 @@ class Ladder:
 
     `reports` holds the emulator's report of each rung that ran there, `measurements` the records
     of what a GPU timed, `notes` what a reader should know (peers left out, unverified rules).
+    Where families were run in types of their own, `parts` has a ladder for each type; `problem`
+    is then the first one's.
     """
 
     engine: str  # what ran, for people
@@ -96,6 +99,7 @@ class Ladder:
     reports: dict[str, Report] = field(default_factory=dict)
     measurements: tuple[Measurement, ...] = ()
     notes: tuple[str, ...] = ()
+    parts: tuple[Ladder, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -141,7 +145,7 @@ def climb(
     m: SupportsIndex | None = None,
     n: SupportsIndex | None = None,
     k: SupportsIndex | None = None,
-    dtype: object = "bf16",
+    dtype: object = None,
     rungs: str | Sequence[str] | None = (),
     engine: str = "auto",
     gpu: str | None = None,
@@ -153,8 +157,9 @@ def climb(
     """Runs the rungs of a family ("hgemm" if none is named) on C[m, n] = A[m, k] · B[k, n].
 
     Shapes   4096³ on a GPU and 256×384×192 in the emulator where m, n or k is not given.
-    Types    dtype "bf16" or "fp16", fp32 accumulation; random operands from `seed`
-             (`inputs` normal, uniform, integers or zeros).
+    Types    the first that each rung takes where no dtype is given: "bf16" for hgemm (or "fp16"),
+             "fp32" for simt. Sums are fp32; random operands from `seed` (`inputs` normal,
+             uniform, integers or zeros).
     Raises   InputError for unknown names or a shape that no rung, or a rung that was named, does
              not take; EngineError; ToolchainError without NVRTC. A wrong result is a row.
     Cost     compiles each rung once and caches it; milliseconds a rung in the emulator at the
@@ -165,21 +170,71 @@ def climb(
     chosen = select(None if every_family or names else default, names)
     if names and family is not None:
         select(family)
-    kind = dtype_of(dtype)
+    kinds = _by_dtype(chosen, None if dtype is None else dtype_of(dtype))
     opened = open_engine(engine, gpu)
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
     given = zip("mnk", (m, n, k), defaults, strict=True)
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
-    problem = Problem(rows, cols, depth, kind)
-    refusals = _refusals(chosen, problem, opened.shared_bytes_limit, named=bool(names))
-    run = _Run(problem, seed, inputs, progress or (lambda what, done, total: None))
+    problems = {kind: Problem(rows, cols, depth, kind) for kind in kinds}
+    whys = {
+        rung.name: why
+        for kind, these in kinds.items()
+        for rung in these
+        if (why := rung.refusal(problems[kind], opened.shared_bytes_limit))
+    }
+    if whys and (names or len(whys) == len(chosen)):
+        raise InputError(next(iter(whys.values())))
+    parts = []
+    for number, (kind, these) in enumerate(kinds.items()):
+        tell = _share(progress, number, len(kinds))
+        run = _Run(problems[kind], seed, inputs, tell)
+        refused = {rung.name: whys[rung.name] for rung in these if rung.name in whys}
+        parts.append(_part(opened, these, refused, run))
+    return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _by_dtype(chosen: Sequence[Rung], dtype: DType | None) -> dict[DType, list[Rung]]:
+    """The rungs by the type that they run in: this one, or the first that each takes."""
+    groups: dict[DType, list[Rung]] = {}
+    for rung in chosen:
+        groups.setdefault(dtype or DTYPES[rung.dtypes[0]], []).append(rung)
+    return groups
+
+
+def _share(progress: Progress | None, number: int, parts: int) -> Progress:
+    """The progress of one of several parts, as progress of all."""
+
+    def tell(what: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(what, number * total + done, parts * total)
+
+    return tell
+
+
+def _part(
+    opened: GpuEngine | EmulatorEngine, these: Sequence[Rung], refusals: dict[str, str], run: _Run
+) -> Ladder:
+    """The rungs of one type, counted or timed."""
     if isinstance(opened, EmulatorEngine):
-        return _count(opened, chosen, refusals, run)
+        return _count(opened, these, refusals, run)
     from tilewright.bench.contest import Conditions
     from tilewright.bench.timed_ladder import time_rungs
 
-    conditions = Conditions(seed=seed, inputs=inputs)
-    return time_rungs(opened, chosen, refusals, problem, conditions, run.progress)
+    conditions = Conditions(seed=run.seed, inputs=run.inputs)
+    return time_rungs(opened, these, refusals, run.problem, conditions, run.progress)
+
+
+def _joined(parts: Sequence[Ladder]) -> Ladder:
+    first = parts[0]
+    return Ladder(
+        first.engine,
+        first.problem,
+        tuple(row for part in parts for row in part.rows),
+        {name: report for part in parts for name, report in part.reports.items()},
+        tuple(line for part in parts for line in part.measurements),
+        tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        tuple(parts),
+    )
 
 
 @dataclass(frozen=True)
@@ -188,17 +243,6 @@ class _Run:
     seed: int
     inputs: str
     progress: Progress
-
-
-def _refusals(
-    chosen: Sequence[Rung], problem: Problem, shared_bytes_limit: int, named: bool
-) -> dict[str, str]:
-    """Why rungs don't take the problem. Raises: InputError if a named one, or all, don't."""
-    answers = {rung.name: rung.refusal(problem, shared_bytes_limit) for rung in chosen}
-    refusals = {name: why for name, why in answers.items() if why}
-    if refusals and (named or len(refusals) == len(chosen)):
-        raise InputError(next(iter(refusals.values())))
-    return refusals
 
 
 def _count(

@@ -28,13 +28,14 @@ error       of C against float64; ✓ where each element is within its bound"""
 
 
 def render(ladder: Ladder) -> RenderableType:
-    """The table with its title and notes."""
+    """The table with its title and notes; one for each type of elements."""
     on_gpu = any(row.us is not None for row in ladder.rows)
-    table = _timed(ladder) if on_gpu else _counted(ladder)
-    title = Text(f"C = A·B, {ladder.problem} on {ladder.engine}", style="italic")
-    parts: list[RenderableType] = [title, table]
+    parts: list[RenderableType] = []
+    for part in ladder.parts or (ladder,):
+        title = Text(f"C = A·B, {part.problem} on {part.engine}", style="italic")
+        parts += [title, _timed(part)] if on_gpu else [title, _counted(part), _why(part), Text("")]
     if not on_gpu:
-        parts += [_why(ladder), Text(""), Text(_LEGEND, style="dim")]
+        parts.append(Text(_LEGEND, style="dim"))
     if rival := next((row.rival for row in ladder.rows if row.rival), None):
         said = f"speedup: {rival}'s time ÷ this one's, the median of interleaved rounds"
         parts.append(Text(said, style="dim"))
@@ -110,6 +111,7 @@ def _why(ladder: Ladder) -> RenderableType:
     table = Table(box=None, show_header=False, pad_edge=False)
     before: Row | None = None
     for row in ladder.rows:
+        before = before if before and before.family == row.family else None
         report = ladder.reports.get(row.name)
         if report is None:
             table.add_row(row.name, Text(row.reason or "", style="yellow"))

@@ -59,20 +59,21 @@ def _stores(report: Report) -> str:
 
 
 def _changes(report: Report, before: Report) -> list[str]:
-    """What moved by a factor against the rung before."""
-    remarks = []
-    for field, what in (
+    """What moved by a factor of 1.1 or more against the rung before, which had some of it."""
+    fields = (
         ("shared_wavefronts_ldmatrix", "ldmatrix wavefronts"),
         ("shared_wavefronts_cp_async", "cp.async wavefronts"),
+        ("shared_wavefronts_ldst", "load and store wavefronts"),
+        ("global_sectors_load", "load sectors"),
         ("global_sectors_store", "store sectors"),
-    ):
-        now, then = report.totals[field], before.totals[field]
-        if now and now != then:
-            remarks.append(f"{what} {_factor(now, then)}")
-    now, then = _barriers(report), _barriers(before)
-    if now and now != then:
-        remarks.append(f"barriers {_factor(now, then)}")
-    return remarks
+    )
+    moves = [(what, report.totals[field], before.totals[field]) for field, what in fields]
+    moves.append(("barriers", _barriers(report), _barriers(before)))
+    return [
+        f"{what} {_factor(now, then)}"
+        for what, now, then in moves
+        if now and then and max(now, then) >= 1.1 * min(now, then)
+    ]
 
 
 def _barriers(report: Report) -> int:
@@ -82,4 +83,4 @@ def _barriers(report: Report) -> int:
 
 
 def _factor(now: int, then: int) -> str:
-    return f"÷\u00a0{then / now:.3g}" if now < then else f"×\u00a0{now / max(then, 1):.3g}"
+    return f"÷\u00a0{then / now:.3g}" if now < then else f"×\u00a0{now / then:.3g}"

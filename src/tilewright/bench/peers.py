@@ -26,7 +26,8 @@ _HERE = "tilewright.bench"
 # Where each is made. A module is imported when its peer is wanted: each imports a library.
 _ALWAYS = {
     "torch": f"{_HERE}.torch_peers:TorchPeer",
-    "hgemm_cublas": f"{_HERE}.cublas:CublasPeer",
+    "hgemm_cublas": f"{_HERE}.cublas:hgemm_cublas",
+    "sgemm_cublas": f"{_HERE}.cublas:sgemm_cublas",
     "lt_first": f"{_HERE}.cublaslt:lt_first",
     "lt_best": f"{_HERE}.cublaslt:lt_best",
 }
@@ -37,6 +38,7 @@ _WHEN_NAMED = {  # they compile or tune for seconds to minutes a shape
     "cute": f"{_HERE}.cute_peers:CutePeer",
 }
 PEERS = (*_ALWAYS, *_WHEN_NAMED)
+_DTYPES = {"hgemm_cublas": ("bf16", "fp16"), "sgemm_cublas": ("fp32",)}  # others take all
 
 
 class GemmProblem(Protocol):
@@ -94,17 +96,24 @@ def check_names(names: Iterable[str]) -> None:
         raise InputError(f"against={unknown[0]!r} is not known; use {', '.join(PEERS)}.")
 
 
-def found_peers(engine: GpuEngine, names: Sequence[str] = ()) -> tuple[list[Peer], list[str]]:
+def takes(name: str, dtype: DType) -> bool:
+    """Whether the peer of this name is one for products of this type."""
+    return name not in _DTYPES or dtype.name in _DTYPES[name]
+
+
+def found_peers(
+    engine: GpuEngine, dtype: DType, names: Sequence[str] = ()
+) -> tuple[list[Peer], list[str]]:
     """The peers of these names that work here, and for each other one a sentence saying why not.
 
-    No names mean those that need no tuning or little of it.
+    No names mean those for this type that need no tuning or little of it.
     Raises: InputError for an unknown name.
     """
     check_names(names)
     makers = _ALWAYS | _WHEN_NAMED
     peers: list[Peer] = []
     reasons: list[str] = []
-    for name in names or _ALWAYS:
+    for name in names or (name for name in _ALWAYS if takes(name, dtype)):
         module, maker = makers[name].split(":")
         try:
             peers.append(getattr(import_module(module), maker)(engine))

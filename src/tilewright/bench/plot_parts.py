@@ -25,6 +25,9 @@ KNOWN = (
     "hgemm_naive", "hgemm_bcf", "hgemm_bcf_dbf", "hgemm_bcf_dbf_rw",
     "torch", "hgemm_cublas", "lt_first", "lt_best",
     "inductor", "inductor_triton", "quack", "cute",
+    "sgemm_naive", "sgemm_coalesced", "sgemm_shared", "sgemm_register", "sgemm_tiling",
+    "sgemm_at_tiling", "sgemm_at_bcf_swizzling", "sgemm_at_bcf_swizzling_rw",
+    "sgemm_at_bcf_swizzling_dbf_rw", "sgemm_best", "sgemm_cublas",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from tilewright.bench.inputs import operands
 from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.bench.record import Measurement, source_hash
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import Gpu, gpu_reported
 from tilewright.ladder.rungs import KERNEL, Rung
 from tilewright.model.limiter import Counts, Limits, Run, limits
@@ -54,10 +54,16 @@ def limited(rung: Rung, problem: Problem, gpu: Gpu, lines: Iterable[Measurement]
     """Counts one block at two depths of K and scales: blocks do equal work, steps too.
 
     Raises: InputError for a problem that the rung does not take, ToolchainError without NVRTC,
-    UnsupportedError for what the emulator does not model. Cost: 0.1 s and a compilation.
+    UnsupportedError for what the emulator does not model and for a rung without tiles in shared
+    memory. Cost: 0.1 s and a compilation.
     """
     if why := rung.refusal(problem, gpu.shared_bytes_per_block):
         raise InputError(why)
+    if not rung.buffers:
+        raise UnsupportedError(
+            "a rung without tiles in shared memory lives by the L1 cache, whose hits the model "
+            f"does not know; take one with tiles, not {rung.name}."
+        )
     few, many = (one_block(rung, problem, gpu, steps) for steps in STEPS)
     steps = problem.k // rung.tile.bk
     used = build_rung(rung, problem, gpu.arch).resources[KERNEL]

@@ -245,7 +245,8 @@ def _repro(plan: Plan, shape: Shape, engine: str) -> str:
     """The command that measures this shape again as it was measured here."""
     how, usual = plan.conditions, Conditions()
     words = ["tilewright", "bench", "--shape", str(shape), "--dtype", plan.dtype.name]
-    if plan.kernels or {rung.name for rung in plan.rungs} != set(RUNGS):
+    usual_rungs = {name for name, rung in RUNGS.items() if plan.dtype.name in rung.dtypes}
+    if plan.kernels or {rung.name for rung in plan.rungs} != usual_rungs:
         words += [word for rung in plan.rungs for word in ("--rung", rung.name)]
     words += [word for kernel in plan.kernels for word in ("--kernel", kernel.word)]
     words += [word for name in plan.against for word in ("--against", name)]

@@ -45,7 +45,7 @@ def timer(engine: GpuEngine, plan: Plan, keep: Keep) -> tuple[Each, list[str]]:
 
     Raises: InputError for a peer that was named and is not here; EngineError when the GPU fails.
     """
-    peers, notes = found_peers(engine, plan.against)
+    peers, notes = found_peers(engine, plan.dtype, plan.against)
     if plan.against and notes:
         raise InputError(notes[0])
     roofs: Roofs | None = None

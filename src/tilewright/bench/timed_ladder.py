@@ -38,7 +38,7 @@ def time_rungs(
     """
     progress("operands and their float64 product", 0, 3)
     arena = set_up(engine, problem, conditions)
-    peers, left_out = found_peers(engine)
+    peers, left_out = found_peers(engine, problem.dtype)
     progress("kernels", 1, 3)
     contestants = [enter_peer(peer, arena) for peer in peers]
     contestants += [enter_rung(rung, arena) for rung in chosen if rung.name not in refusals]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.engines.base import Buffer
     from tilewright.engines.gpu import GpuEngine
 
-_TORCH_TYPES = {"fp16": "float16", "bf16": "bfloat16"}
+_TORCH_TYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
 _COUNT = count()
 
 
@@ -168,7 +168,9 @@ class OurTorch:
         self, buffers: tuple[Sequence[Buffer], ...], problem: GemmProblem
     ) -> tuple[list[Any], ...]:
         """Tensors of A[m, k], B[k, n] and C[m, n] in the engine's memory, views where one lies
-        transposed."""
+        transposed. Products of fp32 are fp32's own from then on: TF32 is switched off."""
+        if problem.dtype.name == "fp32":
+            self.torch.backends.cuda.matmul.allow_tf32 = False
         flips = (*(letter == "t" for letter in problem.layout), False)
         return tuple(
             [self._matrix(buffer, shape, problem.dtype, flip) for buffer in each]
@@ -176,7 +178,7 @@ class OurTorch:
         )
 
     def _matrix(self, buffer: Buffer, shape: tuple[int, int], dtype: DType, flip: bool) -> Any:
-        raw = self.torch.as_tensor(_DeviceWords(buffer, shape), device=self._device)
+        raw = self.torch.as_tensor(_DeviceWords(buffer, shape, dtype.bytes), device=self._device)
         if raw.data_ptr() != buffer.address:
             raise EngineError("torch copied a buffer instead of using it; its result is not ours.")
         matrix = raw.view(getattr(self.torch, named(_TORCH_TYPES, dtype)))
@@ -184,13 +186,13 @@ class OurTorch:
 
 
 class _DeviceWords:
-    """A buffer as 16-bit integers for torch: the CUDA array interface has no word for bf16."""
+    """A buffer as integers of so many bytes: the CUDA array interface has no word for bf16."""
 
-    def __init__(self, buffer: Buffer, shape: tuple[int, int]) -> None:
+    def __init__(self, buffer: Buffer, shape: tuple[int, int], element_bytes: int) -> None:
         self._buffer = buffer  # torch keeps this object, and so the memory
         self.__cuda_array_interface__ = {
             "shape": shape,
-            "typestr": "<i2",
+            "typestr": f"<i{element_bytes}",
             "data": (buffer.address, False),
             "strides": None,
             "version": 2,

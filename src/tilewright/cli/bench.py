@@ -71,9 +71,10 @@ def bench(
         include_path=FOLDER, and macros (BM=128). A function takes torch tensors (a, b) and
         returns C, or writes it to a parameter named out.
     against
-        Only these peers: torch, hgemm_cublas, lt_first (cuBLASLt's first choice), lt_best (the
-        fastest of all it proposes), and, only when named, inductor, inductor_triton (TorchInductor
-        max-autotune, with and without cuBLAS), quack and cute, which compile for long.
+        Only these peers: torch, hgemm_cublas or, in fp32, sgemm_cublas, lt_first (cuBLASLt's
+        first choice), lt_best (the fastest of all it proposes), and, only when named, inductor,
+        inductor_triton (TorchInductor max-autotune, with and without cuBLAS), quack and cute,
+        which compile for long.
     inputs
         normal, uniform, integers or zeros. Zeros run faster than real data: they use less power.
     cache
@@ -121,10 +122,12 @@ def bench(
         raise InputError(f"cache={cache!r} is not known; use cold or warm.")
     if not suite and not shape:
         raise InputError("name what to measure: --suite square, or --shape 4096x4096x4096.")
+    kind = dtype_of(dtype)
+    rungs = select(None, tuple(rung or ())) if rung or not kernel else []
     plan = Plan(
         shapes=_shapes(suite or (), shape or ()),
-        dtype=dtype_of(dtype),
-        rungs=tuple(select(None, tuple(rung or ()))) if rung or not kernel else (),
+        dtype=kind,
+        rungs=tuple(it for it in rungs if rung or kind.name in it.dtypes),
         kernels=kernels,
         conditions=Conditions(seed, inputs, cache == "cold", rounds),
         against=tuple(dict.fromkeys(against or ())),

@@ -2,7 +2,7 @@
 
 Every value carries a bound of the rounding that a kernel's own evaluation may show:
 
-a @ b, sum(x)     (4·√k + k/8)·2⁻²⁴ of the sum of absolute terms, as in `tilewright.verify`
+a @ b, sum(x)     (4·√k + k/8)·2⁻²⁴ of the sum of absolute terms, `tilewright.verify`'s of 16 bits
 + − *             u of the result and tiny/2: the kernel may round each step to the result's type
 /                 2u: fast division is not rounded correctly
 exp(x)            (2 + |x|)·u: fast exponentials multiply x by log2(e) first

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tilewright.ladder.rungs import Rung
 
-_CONSTANT = re.compile(r"\b(WM|WN|TM|TN|MMA_M|MMA_N|MMA_K)\s*=\s*(\d+)\s*[,;]")
+_CONSTANT = re.compile(r"\b(WM|WN|MMA_M|MMA_N|MMA_K)\s*=\s*(\d+)\s*[,;]")
 
 
 def hierarchy(
@@ -67,21 +67,22 @@ def hierarchy(
 
 
 def shape_of(rung: Rung) -> Shape:
-    """The tiles of a rung: the block's from the table, those inside it from its source."""
+    """The tiles of a rung: a block's and a thread's from the table, a warp's from its source."""
     named = {name: int(value) for name, value in _CONSTANT.findall(rung.text)}
     tile = rung.tile
 
     def of(*names: str) -> tuple[int, ...] | None:
         return tuple(named[name] for name in names) if set(names) <= named.keys() else None
 
-    warp, mma, thread = of("WM", "WN"), of("MMA_M", "MMA_N", "MMA_K"), of("TM", "TN")
+    warp, mma = of("WM", "WN"), of("MMA_M", "MMA_N", "MMA_K")
     return Shape(
         (tile.bm, tile.bn, tile.bk),
         rung.threads,
         rung.buffers,
         None if warp is None else (warp[0], warp[1]),
         None if mma is None else (mma[0], mma[1], mma[2]),
-        None if thread is None else (thread[0], thread[1]),
+        None if tile.tm is None or tile.tn is None else (tile.tm, tile.tn),
+        rung.pad_m,
     )
 
 

@@ -132,8 +132,8 @@ def _picture(found: list[Limited], left_out: list[str]) -> RenderableType:
 
 
 def _resources(each: Limited, most: float, width: int) -> Iterator[Text]:
-    limits = each.limits
-    yield line((each.rung.name, "bold"), f"  {each.run.blocks_per_sm} blocks an SM")
+    limits, held = each.limits, each.run.blocks_per_sm
+    yield line((each.rung.name, "bold"), f"  {held} block{'s' * (held != 1)} an SM")
     room = max(width - 42, 10)
     for name in RESOURCES:
         us = limits.us[name]

@@ -23,7 +23,7 @@ def ladder(
     m: Annotated[MaybeWhole, Parameter(name=["-m", "--m"])] = None,
     n: Annotated[MaybeWhole, Parameter(name=["-n", "--n"])] = None,
     k: Annotated[MaybeWhole, Parameter(name=["-k", "--k"])] = None,
-    dtype: str = "bf16",
+    dtype: str | None = None,
     rung: Annotated[list[str] | None, Parameter(negative=())] = None,
     engine: str = "auto",
     gpu: str | None = None,
@@ -43,7 +43,7 @@ def ladder(
     Parameters
     ----------
     family
-        The family of rungs; hgemm if none is named.
+        The family of rungs: hgemm (Tensor Cores) or simt (fp32); hgemm if none is named.
     m
         Rows of A and C (multiples of 128); 4096 on a GPU, 256 in the emulator.
     n
@@ -51,7 +51,8 @@ def ladder(
     k
         Columns of A, rows of B (multiples of 32); 4096 on a GPU, 192 in the emulator.
     dtype
-        Type of A, B and C: bf16 or fp16. Sums are fp32.
+        Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt; the family's first if none is
+        named. Sums are fp32.
     rung
         Only this rung; give the option again for another one. --list names them.
     engine
@@ -60,7 +61,7 @@ def ladder(
         The GPU to count for in the emulator: a100, h100, h200, l40s, rtx3080, rtx3090, rtx4090,
         rtx5060, rtx5090.
     all_
-        Run all families.
+        Run all families, each in its own type unless --dtype names one.
     list_
         List families and rungs, and run nothing.
     seed

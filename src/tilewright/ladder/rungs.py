@@ -17,21 +17,29 @@ KERNEL = "gemm"  # the symbol in every file, so that a diff of two rungs holds n
 
 @dataclass(frozen=True)
 class Tile:
-    """Elements of C and of K that a block works on at once. Field `bm` is the macro `BM`."""
+    """Elements of C and of K that a block works on at once, and of C those of a thread.
+
+    Field `bm` is the macro `BM`. A kernel whose threads' shares are an instruction's has no `tm`
+    and `tn`, and no such macros.
+    """
 
     bm: int
     bn: int
     bk: int
+    tm: int | None = None
+    tn: int | None = None
 
     def defines(self) -> dict[str, str]:
-        return {name.upper(): str(value) for name, value in asdict(self).items()}
+        given = ((name, value) for name, value in asdict(self).items() if value is not None)
+        return {name.upper(): str(value) for name, value in given}
 
 
 @dataclass(frozen=True)
 class Rung:
     """One rung. `buffers` tiles of A and B lie in shared memory at a time, and `staged` elements
-    of C beside them. `order` is the way of its blocks over the tiles (model/raster.py);
-    `step_m` what m must be a multiple of where that is less than a tile: the last tile may be cut.
+    of C beside them; `pad_m` elements behind each K column of A's tile hold nothing. `order` is
+    the way of its blocks over the tiles (model/raster.py); `step_m` and `step_n` what m and n must
+    be multiples of where that is less than a tile: the last tile may then be cut.
     """
 
     name: str
@@ -46,6 +54,8 @@ class Rung:
     step_m: int | None = None
     persistent: bool = False  # one block a multiprocessor, which works off many tiles
     fragment_sets: int = 1  # that a warp holds: with two it loads one and multiplies the other
+    pad_m: int = 0
+    step_n: int | None = None
 
     @cached_property
     def text(self) -> str:
@@ -59,13 +69,14 @@ class Rung:
     def shared_bytes(self, dtype: DType) -> int:
         """Dynamic shared memory of a block, in bytes; the kernel asserts it against its Smem."""
         tile = self.tile
-        return (self.buffers * (tile.bm + tile.bn) * tile.bk + self.staged) * dtype.bytes
+        ab = self.buffers * (tile.bm + self.pad_m + tile.bn) * tile.bk
+        return (ab + self.staged) * dtype.bytes
 
     def defines(self, dtype: DType) -> tuple[tuple[str, str], ...]:
         macros = {
             **self.tile.defines(),
             "STAGES": str(self.buffers),
-            "ELEMENT": dtype.name,
+            "ELEMENT": dtype.cpp,
             "SMEM_BYTES": str(self.shared_bytes(dtype)),
             "GEMM_ARGS_BYTES": str(GEMM_ARGS.itemsize),
         }
@@ -87,7 +98,7 @@ class Rung:
     @property
     def steps(self) -> tuple[int, int, int]:
         """What m, n and k must be multiples of."""
-        return self.step_m or self.tile.bm, self.tile.bn, self.tile.bk
+        return self.step_m or self.tile.bm, self.step_n or self.tile.bn, self.tile.bk
 
     def refusal(self, problem: Problem, shared_bytes_limit: int | None = None) -> str | None:
         """Why this rung does not take the problem, as a sentence with the way out; else None.
@@ -154,6 +165,17 @@ _HGEMM_BEST = Rung(
 )
 
 
+def _simt(
+    number: int, name: str, tile: Tile, buffers: int, pad_m: int = 0, step_n: int | None = None
+) -> Rung:
+    file = f"simt/{number}_{name}.cu"
+    threads = tile.bm // (tile.tm or 1) * (tile.bn // (tile.tn or 1))
+    return Rung(name, "simt", file, tile, threads, buffers, ("fp32",), pad_m=pad_m, step_n=step_n)
+
+
+_ELEMENT = Tile(32, 32, 1, 1, 1)  # of C a thread, straight from global memory
+_REGISTERS = Tile(128, 128, 16, 8, 8)
+
 RUNGS: dict[str, Rung] = {
     rung.name: rung
     for rung in (
@@ -166,10 +188,22 @@ RUNGS: dict[str, Rung] = {
         _hgemm(70, "hgemm_bk64", buffers=3, bk=64),
         _hgemm(80, "hgemm_w64", buffers=3, bk=64, threads=128, fragment_sets=2),
         _HGEMM_BEST,
+        _simt(10, "sgemm_naive", _ELEMENT, buffers=0),
+        _simt(20, "sgemm_coalesced", _ELEMENT, buffers=0),
+        _simt(30, "sgemm_shared", Tile(32, 32, 32, 1, 1), buffers=1),
+        _simt(40, "sgemm_register", _REGISTERS, buffers=1),
+        _simt(50, "sgemm_tiling", _REGISTERS, buffers=1),
+        _simt(60, "sgemm_at_tiling", _REGISTERS, buffers=1),
+        _simt(70, "sgemm_at_bcf_swizzling", _REGISTERS, buffers=1),
+        _simt(80, "sgemm_at_bcf_swizzling_rw", _REGISTERS, buffers=1),
+        _simt(90, "sgemm_at_bcf_swizzling_dbf_rw", _REGISTERS, buffers=2),
+        _simt(95, "sgemm_best", Tile(128, 256, 16, 8, 16), buffers=3, pad_m=4, step_n=128),
     )
 }
 
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(rung.family for rung in RUNGS.values()))
+
+_LIST = "tilewright ladder --list names them all."
 
 
 def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
@@ -183,7 +217,7 @@ def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
         raise InputError(f"family={family!r} is not known; {_hint(family, FAMILIES)}")
     for name in names:
         if name not in RUNGS:
-            raise InputError(f"rung={name!r} is not known; {_hint(name, tuple(RUNGS))}")
+            raise InputError(f"rung={name!r} is not known; {_hint(name, tuple(RUNGS), _LIST)}")
     return [
         rung
         for rung in RUNGS.values()
@@ -191,9 +225,9 @@ def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
     ]
 
 
-def _hint(word: str, known: tuple[str, ...]) -> str:
+def _hint(word: str, known: tuple[str, ...], otherwise: str = "") -> str:
     near = get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"use {_or(known)}."
+    return f"did you mean {near[0]}?" if near else otherwise or f"use {_or(known)}."
 
 
 def _or(words: tuple[str, ...]) -> str:

@@ -42,7 +42,8 @@ class Level:
 class Shape:
     """Of a kernel: tiles of a block, of a warp (None where warps have none) and of a thread.
 
-    `mma` is (m, n, k) of the instruction, None for FMA kernels; sums are 4 bytes.
+    `buffers` is 0 where no tile lies in shared memory; `pad_m` elements follow each K column of
+    A's. `mma` is (m, n, k) of the instruction, None for FMA kernels; sums are 4 bytes.
     """
 
     block: tuple[int, int, int]
@@ -51,6 +52,7 @@ class Shape:
     warp: tuple[int, int] | None
     mma: tuple[int, int, int] | None
     thread: tuple[int, int] | None
+    pad_m: int = 0
 
 
 def levels(mnk: tuple[int, int, int], shape: Shape, element_bytes: int) -> list[Level]:
@@ -61,7 +63,7 @@ def levels(mnk: tuple[int, int, int], shape: Shape, element_bytes: int) -> list[
         Level("matrix", "", 1, m, n, k, "DRAM", e * k * (m + n), e * m * n),
         Level(
             "block", "matrix", blocks, bm, bn, bk, "L2 and DRAM",
-            e * bk * (bm + bn), shape.buffers * e * bk * (bm + bn),
+            e * bk * (bm + bn), shape.buffers * e * bk * (bm + shape.pad_m + bn),
         ),
     ]  # fmt: skip
     if shape.warp is not None:
@@ -74,8 +76,8 @@ def levels(mnk: tuple[int, int, int], shape: Shape, element_bytes: int) -> list[
     elif shape.thread is not None:
         tm, tn = shape.thread
         many, within = (WARP, "warp") if shape.warp is not None else (shape.threads, "block")
-        read = e * (tm + tn)
-        found.append(Level("thread", within, many, tm, tn, 1, "shared memory", read, 4 * tm * tn))
+        read, memory = e * (tm + tn), "shared memory" if shape.buffers else "L1 and L2"
+        found.append(Level("thread", within, many, tm, tn, 1, memory, read, 4 * tm * tn))
     return found
 
 

@@ -1,7 +1,7 @@
-"""Where column `col` of row `row` of a 16-bit tile lives inside its row, in elements.
+"""Where column `col` of row `row` of a tile lives inside its row, in elements.
 
-Mirrors of cuda/tile/swizzle.cuh. Each moves whole chunks of 16 bytes (8 elements), stays inside
-the row and is its own inverse: storing and loading apply the same function.
+Mirrors of cuda/tile/swizzle.cuh. Each moves whole chunks of 16 bytes (8 elements of 16 bits, 4 of
+fp32), stays inside the row and is its own inverse: storing and loading apply the same function.
 """
 
 from __future__ import annotations
@@ -20,3 +20,8 @@ def swizzle_b(row: int, col: int) -> int:
 def swizzle_c(row: int, col: int) -> int:
     """C staged in rows of 128 or 256 bytes: the 8 rows of an mma accumulator land in 8 chunks."""
     return col ^ (row & 7) << 3
+
+
+def swizzle_at(k: int, m: int) -> int:
+    """A transposed, fp32: the 32 lanes that store 8 rows of 4 K columns get 32 banks."""
+    return m ^ (k >> 2 & 3) << 3
