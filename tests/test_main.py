@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -16,12 +16,18 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
 
 
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_help_starts_fast() -> None:
+    """In CPU time, which other processes of the machine do not lengthen."""
     took = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = cpu_of_children()
         done = python("-m", "tilewright", "--help")
-        took.append(time.perf_counter() - start)
+        took.append(cpu_of_children() - start)
         assert done.returncode == 0
     assert "ladder" in done.stdout
     assert min(took) < 0.3
