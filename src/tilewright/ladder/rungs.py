@@ -165,16 +165,29 @@ _HGEMM_BEST = Rung(
 )
 
 
-def _simt(
-    number: int, name: str, tile: Tile, buffers: int, pad_m: int = 0, step_n: int | None = None
-) -> Rung:
+def _simt(number: int, name: str, tile: Tile, buffers: int) -> Rung:
     file = f"simt/{number}_{name}.cu"
     threads = tile.bm // (tile.tm or 1) * (tile.bn // (tile.tn or 1))
-    return Rung(name, "simt", file, tile, threads, buffers, ("fp32",), pad_m=pad_m, step_n=step_n)
+    return Rung(name, "simt", file, tile, threads, buffers, ("fp32",))
 
 
 _ELEMENT = Tile(32, 32, 1, 1, 1)  # of C a thread, straight from global memory
 _REGISTERS = Tile(128, 128, 16, 8, 8)
+
+# Tiles of 256 columns, of which the last may be half a one; panels are four of them wide.
+_SGEMM_BEST = Rung(
+    "sgemm_best",
+    "simt",
+    "simt/95_sgemm_best.cu",
+    Tile(128, 256, 16, 8, 16),
+    threads=256,
+    buffers=3,
+    dtypes=("fp32",),
+    order="panels:4",
+    pad_m=4,
+    step_n=128,
+)
+
 
 RUNGS: dict[str, Rung] = {
     rung.name: rung
@@ -197,7 +210,7 @@ RUNGS: dict[str, Rung] = {
         _simt(70, "sgemm_at_bcf_swizzling", _REGISTERS, buffers=1),
         _simt(80, "sgemm_at_bcf_swizzling_rw", _REGISTERS, buffers=1),
         _simt(90, "sgemm_at_bcf_swizzling_dbf_rw", _REGISTERS, buffers=2),
-        _simt(95, "sgemm_best", Tile(128, 256, 16, 8, 16), buffers=3, pad_m=4, step_n=128),
+        _SGEMM_BEST,
     )
 }
 

@@ -5,7 +5,7 @@
 // Expect    threads are numbered down the columns of C, so a warp reads 32 rows of A: 32 sectors
 //           of 32 bytes for 32 elements of 4, and as many when it stores C.
 // Found     as expected, in the emulator's counts: 33 sectors for each k of a warp, 32 of them A's.
-//           4096³ fp32 on an H200: 275,810.7 µs, 0.5 TFLOP/s, 0.01 of torch (2026-11-30T12:35:55Z).
+//           4096³ fp32 on an H200: 275,814.2 µs, 0.5 TFLOP/s, 0.01 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_coalesced numbers the threads along the rows of C.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

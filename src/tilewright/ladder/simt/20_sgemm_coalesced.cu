@@ -4,8 +4,8 @@
 //           is then one row of 128 bytes, and all its lanes read the same element of A.
 // Expect    5 sectors for each k of a warp instead of 33: 4 of B and 1 of A; a store of C fills 4
 //           sectors instead of an eighth of 32.
-// Found     as expected, in the emulator's counts. 4096³ fp32 on an H200: 20,738.2 µs, 6.6 TFLOP/s,
-//           0.13 of torch (2026-11-30T12:35:55Z).
+// Found     as expected, in the emulator's counts. 4096³ fp32 on an H200: 20,744.6 µs, 6.6 TFLOP/s,
+//           0.13 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_shared reads each element of a tile from global memory once for a whole block.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

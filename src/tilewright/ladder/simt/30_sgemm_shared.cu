@@ -7,8 +7,8 @@
 //           conflicts: a warp reads one element of A, and 32 neighbours of B. But each product
 //           now needs two loads from shared memory, which binds instead.
 // Found     as expected, in the emulator's counts, but for the loads: the compiler reads four k of
-//           A at once, so it is 1.25 loads a product. 4096³ fp32 on an H200: 14,815.7 µs, 9.3
-//           TFLOP/s, 0.18 of torch (2026-11-30T12:35:55Z).
+//           A at once, so it is 1.25 loads a product. 4096³ fp32 on an H200: 14,835.5 µs, 9.3
+//           TFLOP/s, 0.18 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_register reuses in registers what a thread reads from shared memory.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

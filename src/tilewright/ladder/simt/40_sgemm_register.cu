@@ -8,8 +8,8 @@
 //           lanes of a warp still read neighbours: no bank conflicts.
 // Found     as expected, in the emulator's counts: 7.7 times fewer wavefronts, 4 times fewer
 //           sectors, 2.7 times fewer instructions. K unrolled 16 times would spill on sm_80 and
-//           sm_90, so it is unrolled 4 times. 4096³ fp32 on an H200: 4,290.9 µs, 32.0 TFLOP/s, 0.62
-//           of torch (2026-11-30T12:35:55Z).
+//           sm_90, so it is unrolled 4 times. 4096³ fp32 on an H200: 4,292.3 µs, 32.0 TFLOP/s, 0.62
+//           of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_tiling moves 16 bytes with each instruction.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

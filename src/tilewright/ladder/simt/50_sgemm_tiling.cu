@@ -7,7 +7,7 @@
 //           fills half a sector.
 // Found     as expected, in the emulator's counts: 0.78 of the instructions, twice the wavefronts
 //           for B, twice the store sectors. The compiler reads A along K, four k at once. 4096³
-//           fp32 on an H200: 4,032.2 µs, 34.1 TFLOP/s, 0.66 of torch (2026-11-30T12:35:55Z).
+//           fp32 on an H200: 4,026.6 µs, 34.1 TFLOP/s, 0.66 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_at_tiling lays A down so that a thread's rows are neighbours, too.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

@@ -6,8 +6,8 @@
 //           and every address be a constant. The price is paid by the copy: 32 lanes hold 8 rows
 //           of 4 chunks of K and store them, element by element, into 8 banks: 4-way conflicts.
 // Found     as expected, in the emulator's counts: 0.95 of the instructions. The loads are as many
-//           as before, for the compiler had read four k of A by one. 4096³ fp32 on an H200: 3,464.3
-//           µs, 39.7 TFLOP/s, 0.77 of torch (2026-11-30T12:35:55Z).
+//           as before, for the compiler had read four k of A by one. 4096³ fp32 on an H200: 3,467.2
+//           µs, 39.6 TFLOP/s, 0.77 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_at_bcf_swizzling moves the elements of a K column apart when they are stored.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

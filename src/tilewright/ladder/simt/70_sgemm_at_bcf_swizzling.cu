@@ -5,8 +5,8 @@
 // Expect    a store of A takes 1 wavefront instead of 4; the loads stay as they were, for the
 //           swizzle moves whole chunks of 16 bytes.
 // Found     as expected, in the emulator's counts, at the price of 2 % more instructions: K columns
-//           swizzled in four ways need four addresses. 4096³ fp32 on an H200: 3,246.7 µs, 42.3
-//           TFLOP/s, 0.82 of torch (2026-11-30T12:35:55Z).
+//           swizzled in four ways need four addresses. 4096³ fp32 on an H200: 3,248.3 µs, 42.3
+//           TFLOP/s, 0.82 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_at_bcf_swizzling_rw frees the loads of B and the stores of C, too.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

@@ -5,7 +5,7 @@
 // Expect    B is read without bank conflicts, by half the wavefronts; stores of C fill whole
 //           sectors, half as many.
 // Found     as expected, in the emulator's counts: no bank conflict is left. 4096³ fp32 on an H200:
-//           3,126.0 µs, 44.0 TFLOP/s, 0.85 of torch (2026-11-30T12:35:55Z).
+//           3,129.2 µs, 43.9 TFLOP/s, 0.85 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_at_bcf_swizzling_dbf_rw loads the next tile while this one is multiplied.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

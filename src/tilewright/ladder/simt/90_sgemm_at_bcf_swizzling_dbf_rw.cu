@@ -5,8 +5,8 @@
 // Expect    the latency of the loads is hidden behind 1,024 FMAs a thread, and half of the
 //           barriers go. It costs twice the shared memory; registers are full as they were.
 // Found     half the barriers, in the emulator's counts. With B in registers as well, 128 are not
-//           enough: 600 to 700 bytes would spill. 4096³ fp32 on an H200: 2,800.2 µs, 49.1 TFLOP/s,
-//           0.95 of torch (2026-11-30T12:35:55Z).
+//           enough: 600 to 700 bytes would spill. 4096³ fp32 on an H200: 2,801.9 µs, 49.1 TFLOP/s,
+//           0.95 of torch (2026-11-30T12:45:42Z).
 // Next      sgemm_best asks what the instructions beside the FMAs are for.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"

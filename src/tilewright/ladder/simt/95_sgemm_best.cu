@@ -8,8 +8,8 @@
 //           of 16 bytes takes 2 wavefronts instead of 3: above 0.95 of cuBLAS on an H200.
 // Found     2,191 machine instructions on sm_90, 7 beside each 100 FMAs, where the rung before has
 //           10; and 0.54 of its wavefronts of shared memory, in the emulator's counts. 4096³ fp32
-//           on an H200: 2,774.9 µs, 49.5 TFLOP/s, 0.96 of torch (2026-11-30T12:35:55Z). 0.97 at
-//           8192³.
+//           on an H200: 2,766.7 µs, 49.7 TFLOP/s, 0.97 of torch (2026-11-30T12:45:42Z). 0.97 at
+//           8192³. Panels of 4 tile columns gave 0.3 % over 8.
 // Next      the end of this ladder: what is left is the order in which the machine code loads.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"
@@ -43,7 +43,7 @@ void gemm(const __grid_constant__ GemmArgs g) {       // C[M, N] = A[M, K] * B[K
   Stage& s = reinterpret_cast<Smem*>(raw)->stage[0];
 
   // --- Who am I -------------------------------------------------------------------------
-  const tile::Tile at = tile::raster<8>(blockIdx.x, g.M / BM, (g.N + BN - 1) / BN);
+  const tile::Tile at = tile::raster<4>(blockIdx.x, g.M / BM, (g.N + BN - 1) / BN);
   const int m0 = at.m * BM, n0 = at.n * BN;
   const int thread = threadIdx.x;                       // unsigned costs 15 instructions a step
   const int lane = thread % 32, warp = thread / 32;
