@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from tilewright.dtypes import BF16, DTYPES, FP16, FP32, DType, dtype_of
+from tilewright.dtypes import BF16, DTYPES, FP16, FP32, TF32, DType, dtype_of
 from tilewright.errors import InputError
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="bf16 arrays need ml_dtypes")
@@ -16,6 +16,13 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="bf16 arrays need ml_dtypes"
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=lambda d: d.name)
 def test_figures_are_the_formats(dtype: DType) -> None:
     info = ml_dtypes.finfo(dtype.numpy())
+    if dtype is TF32:  # fp32 in memory, and of its 24 bits of precision 11
+        assert dtype.numpy() == np.float32
+        assert dtype.bytes == 4
+        assert dtype.unit_roundoff == float(info.eps) / 2 * 2**13
+        assert dtype.tiny == float(info.smallest_subnormal) * 2**13
+        assert dtype.largest == (2 - 2**-10) * 2.0**127
+        return
     assert dtype.bytes == dtype.numpy().itemsize
     assert dtype.unit_roundoff == float(info.eps) / 2
     assert dtype.tiny == float(info.smallest_subnormal)
@@ -38,7 +45,7 @@ def test_names(word: str, dtype: DType) -> None:
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(InputError, match="dtype='fp12' is not known; use bf16, fp16, fp32"):
+    with pytest.raises(InputError, match="dtype='fp12' is not known; use bf16, fp16, tf32, fp32"):
         dtype_of("fp12")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tilewright.dtypes import BF16, FP16, FP32, DType
+from tilewright.dtypes import BF16, FP16, FP32, TF32, DType
 from tilewright.errors import InputError
 from tilewright.verify import judge, oracle, random_operands
 
@@ -83,6 +83,39 @@ def test_tf32_is_no_fp32(k: int) -> None:
     a, b = random_operands(M, N, k, FP32, seed=k)
     c = tf32(a).astype("f8") @ tf32(b).astype("f8")
     assert not judge(c.astype(np.float32), oracle(a, b, FP32)).correct
+
+
+def cut_to(bits: int, x: npt.NDArray[Any], nearest: bool) -> npt.NDArray[Any]:
+    """fp32 with so many bits of precision, rounded or the others dropped."""
+    drop = np.uint32(24 - bits)
+    words = x.view(np.uint32) + (np.uint32(1 << (drop - 1)) if nearest else np.uint32(0))
+    return (words >> drop << drop).view(np.float32)
+
+
+@pytest.mark.parametrize("k", [1, 8, 200, 4096])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("nearest", [False, True])
+def test_accepts_both_ways_of_cutting_to_tf32(k: int, positive: bool, nearest: bool) -> None:
+    a, b = random_operands(M, N, k, TF32, seed=k)
+    if positive:
+        a, b = np.abs(a), np.abs(b)
+    c = cut_to(11, a, nearest).astype(np.float64) @ cut_to(11, b, nearest).astype(np.float64)
+    verdict = judge(c.astype(np.float32), oracle(a, b, TF32))
+    assert verdict.correct, verdict.message
+
+
+@pytest.mark.parametrize("k", [1, 8, 200, 4096])
+def test_fewer_bits_than_tf32_has_are_wrong(k: int) -> None:
+    a, b = random_operands(M, N, k, TF32, seed=k)
+    c = cut_to(8, a, True).astype(np.float64) @ cut_to(8, b, True).astype(np.float64)  # bf16
+    assert not judge(c.astype(np.float32), oracle(a, b, TF32)).correct
+
+
+@pytest.mark.parametrize("k", [8, 200, 4096])
+def test_a_tf32_product_without_its_last_k_is_wrong(k: int) -> None:
+    a, b = random_operands(M, N, k, TF32, seed=k)
+    short = a[:, :-1].astype(np.float64) @ b[:-1].astype(np.float64)
+    assert not judge(short.astype(np.float32), oracle(a, b, TF32)).correct
 
 
 @pytest.mark.parametrize("k", [2, 256, 4096])

@@ -18,6 +18,15 @@ is the bound: k times the largest error where k is small (and once more for erro
 standard deviations where it is large. TF32 errs by 2⁻¹¹ of each product and is found out
 up to a k of some thousands.
 
+tf32 cuts both factors of each product, by rounding (at most 2⁻¹¹ of each, either way) or, as
+libraries do, by dropping bits (at most 2⁻¹⁰, towards zero: 2⁻¹¹ on average, and the spread of
+rounding). Beside what is allowed to a sum of mmas in fp32, of 8 products each, there is then
+
+    2⁻¹⁰·|exact| + 5·2⁻¹¹·√(A²·B²), and at most 2⁻⁹·(|A|·|B|)
+
+the bias of dropping bits, and six standard deviations of a sum of products that err each by
+√(2/3)·2⁻¹¹ of themselves at most (A² and B² element by element); the last is the worst case.
+
 (|A|·|B|) is the sum of the absolute products. Source: N. Higham and T. Mary, "A New Approach to
 Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41 (2019); M. Fasi et al.,
 "Numerical behavior of NVIDIA tensor cores", PeerJ Comput. Sci. 7 (2021) for the truncation.
@@ -32,14 +41,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tilewright.dtypes import FP32, DType
+from tilewright.dtypes import FP32, TF32, DType
 from tilewright.errors import InputError
 from tilewright.problem import whole
 
 _FP32_ROUNDOFF = 2.0**-24
-_MMA_K = 16
+_MMA_K = {2: 16, 4: 8}  # products that an mma sums, by the bytes of an element
 _ALL_ROWS_BELOW = 3e11  # FLOP; above, a sample of rows is checked so that it takes seconds
 _SAMPLED_ROWS = 256
+
+_Wide = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -79,12 +90,23 @@ def oracle(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: DType, seed: int = 0
     if dtype == FP32:
         bound = k * dtype.tiny / 2 + min(k + 1, 4 * sqrt(k)) * _FP32_ROUNDOFF * magnitude
     else:
-        slack = (4 * sqrt(k) + 2 * k / _MMA_K) * _FP32_ROUNDOFF
-        bound = dtype.unit_roundoff * np.abs(exact) + dtype.tiny / 2 + slack * magnitude
+        result = FP32 if dtype == TF32 else dtype
+        slack = (4 * sqrt(k) + 2 * k / _MMA_K[dtype.bytes]) * _FP32_ROUNDOFF
+        bound = result.unit_roundoff * np.abs(exact) + result.tiny / 2 + slack * magnitude
+        if dtype == TF32:
+            bound += _cut(left, right, exact, magnitude)
     return Oracle((m, b.shape[1]), rows, exact, bound)
 
 
-def _magnitude(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> Any:
+def _cut(left: _Wide, right: _Wide, exact: _Wide, magnitude: _Wide) -> _Wide:
+    """What tf32 factors cost: the bias and the spread of both cuts, or the worst case."""
+    spread = np.sqrt(_magnitude(left * left, right * right))
+    likely = 2 * np.abs(exact) + 5 * spread
+    cost: _Wide = TF32.unit_roundoff * np.minimum(likely, 4 * magnitude)
+    return cost
+
+
+def _magnitude(left: _Wide, right: _Wide) -> Any:
     """|A|·|B|, in fp32 where its range suffices: a bound need not be exact to the last bit."""
     with np.errstate(over="ignore"):
         quick = np.abs(left).astype(np.float32) @ np.abs(right).astype(np.float32)

@@ -19,6 +19,7 @@ from tilewright.bench.suites import Shape
 from tilewright.dtypes import DTYPES
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_reported
+from tilewright.model.roofline import peak_tflops
 from tilewright.problem import LAYOUTS, Problem
 
 if TYPE_CHECKING:
@@ -278,8 +279,7 @@ def _ceiling(gpu: str, dtype: str, lines: Iterable[Measurement]) -> Ceiling:
             f"{gpu} has no roofs: it is not in the table of GPUs, and no {dtype} line there begins "
             f'with "{_ROOF}"; add the lines of tilewright.bench.survey.measure_roofs to the .jsonl.'
         )
-    fast = known.fp32_tflops if dtype == "fp32" else known.tensor_tflops
-    return Ceiling(known.memory_gbps, fast)
+    return Ceiling(known.memory_gbps, peak_tflops(known, dtype))
 
 
 def _noise(chart: Chart, lines: Sequence[Measurement]) -> tuple[Point, ...]:

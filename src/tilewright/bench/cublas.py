@@ -17,12 +17,14 @@ from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from tilewright.bench.peers import GemmProblem
+    from tilewright.dtypes import DType
     from tilewright.engines.base import Buffer
     from tilewright.engines.gpu import GpuEngine
 
 CUBLAS_WORKSPACE_BYTES = 32 * 1024 * 1024
-CUDA_TYPES = {"fp16": 2, "bf16": 14, "fp32": 0}  # CUDA_R_16F, CUDA_R_16BF, CUDA_R_32F
-COMPUTE_32F = 68
+# CUDA_R_16F, CUDA_R_16BF, CUDA_R_32F
+CUDA_TYPES = {"fp16": 2, "bf16": 14, "tf32": 0, "fp32": 0}
+_COMPUTE_32F, _COMPUTE_32F_FAST_TF32 = 68, 77
 _GEMM_DEFAULT = -1
 
 
@@ -61,20 +63,26 @@ def column_major_call(m: int, n: int, k: int, layout: str) -> ColumnMajorCall:
     )
 
 
+def compute_type(dtype: DType) -> int:
+    """The cublasComputeType_t with fp32 sums."""
+    return _COMPUTE_32F_FAST_TF32 if dtype.name == "tf32" else _COMPUTE_32F
+
+
 def hgemm_cublas(engine: GpuEngine) -> CublasPeer:
     """For bf16 and fp16. Raises: EngineError without the library."""
     return CublasPeer(engine, "hgemm_cublas")
 
 
 def sgemm_cublas(engine: GpuEngine) -> CublasPeer:
-    """For fp32. Raises: EngineError without the library."""
+    """For fp32 and tf32. Raises: EngineError without the library."""
     return CublasPeer(engine, "sgemm_cublas")
 
 
 class CublasPeer:
     """cublasGemmEx with fp32 accumulation and an explicit workspace of 32 MiB.
 
-    fp32 products are fp32's own: the handle keeps its default math mode, which uses no TF32.
+    fp32 products are fp32's own: the handle keeps its default math mode, which uses no TF32;
+    tf32 asks for it by the compute type.
     Raises: EngineError when the library is missing or a call fails.
     Source: cuBLAS library documentation, cublasGemmEx, cublasSetWorkspace; cublas_api.h and
     library_types.h for the numbers of the enumerations.
@@ -108,19 +116,22 @@ class CublasPeer:
         buffers_c: Sequence[Buffer],
         problem: GemmProblem,
     ) -> Bound:
-        kind = named(CUDA_TYPES, problem.dtype)
+        kinds = named(CUDA_TYPES, problem.dtype), compute_type(problem.dtype)
         if not takes(self.name, problem.dtype):
             raise InputError(f"{self.name} is no peer for dtype={problem.dtype.name}.")
         call = column_major_call(problem.m, problem.n, problem.k, problem.layout)
 
         def enqueue(run: int) -> None:
             a, b, c = (each[run % len(each)] for each in (buffers_a, buffers_b, buffers_c))
-            self._gemm(call, kind, b.address, a.address, c.address)
+            self._gemm(call, kinds, b.address, a.address, c.address)
 
         return Bound(enqueue, self.version)
 
-    def _gemm(self, call: ColumnMajorCall, kind: int, first: int, second: int, out: int) -> None:
+    def _gemm(
+        self, call: ColumnMajorCall, kinds: tuple[int, int], first: int, second: int, out: int
+    ) -> None:
         pointer, integer = ctypes.c_void_p, ctypes.c_int
+        kind, compute = kinds
         self._call(
             "cublasGemmEx",
             self._handle,
@@ -132,7 +143,7 @@ class CublasPeer:
             *(pointer(second), integer(kind), integer(call.ld_second)),
             ctypes.byref(self._zero),
             *(pointer(out), integer(kind), integer(call.ld_c)),
-            *(integer(COMPUTE_32F), integer(_GEMM_DEFAULT)),
+            *(integer(compute), integer(_GEMM_DEFAULT)),
         )
 
     def _call(self, function: str, *args: Any) -> None:

@@ -15,10 +15,10 @@ import numpy as np
 
 from tilewright.bench.choice import fastest
 from tilewright.bench.cublas import (
-    COMPUTE_32F,
     CUDA_TYPES,
     ColumnMajorCall,
     column_major_call,
+    compute_type,
     cublas_version,
     load,
 )
@@ -129,7 +129,7 @@ class LtPeer:
 
     `name` is "lt_first" or "lt_best". What `bind` says of the version names the library's, the
     algorithm, the workspace and how many algorithms there were.
-    Types: bf16, fp16 or fp32 operands and result; fp32 without TF32.
+    Types: bf16, fp16, tf32 or fp32 operands and result; fp32 without TF32.
     Raises: EngineError when the library is missing, a call fails (with its cublasStatus_t) or
     there is no algorithm for a shape.
     Cost: `bind` of "lt_best" times all algorithms: 2 to 5 s, and overwrites the C buffers.
@@ -199,7 +199,7 @@ class _Plan:
         integer = ctypes.c_int
         self.operation = library.create(
             *("cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy", self),
-            *(integer(COMPUTE_32F), integer(_CUDA_R_32F)),
+            *(integer(compute_type(problem.dtype)), integer(_CUDA_R_32F)),
         )
         flips = ((_DESC_TRANSA, call.transpose_first), (_DESC_TRANSB, call.transpose_second))
         for attribute, flip in flips:  # CUBLAS_OP_N is 0, CUBLAS_OP_T is 1

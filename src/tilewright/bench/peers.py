@@ -38,7 +38,7 @@ _WHEN_NAMED = {  # they compile or tune for seconds to minutes a shape
     "cute": f"{_HERE}.cute_peers:CutePeer",
 }
 PEERS = (*_ALWAYS, *_WHEN_NAMED)
-_DTYPES = {"hgemm_cublas": ("bf16", "fp16"), "sgemm_cublas": ("fp32",)}  # others take all
+_DTYPES = {"hgemm_cublas": ("bf16", "fp16"), "sgemm_cublas": ("fp32", "tf32")}  # others take all
 
 
 class GemmProblem(Protocol):

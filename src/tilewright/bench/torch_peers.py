@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.engines.base import Buffer
     from tilewright.engines.gpu import GpuEngine
 
-_TORCH_TYPES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}
+_TORCH_TYPES = {"fp16": "float16", "bf16": "bfloat16", "tf32": "float32", "fp32": "float32"}
 _COUNT = count()
 
 
@@ -168,9 +168,9 @@ class OurTorch:
         self, buffers: tuple[Sequence[Buffer], ...], problem: GemmProblem
     ) -> tuple[list[Any], ...]:
         """Tensors of A[m, k], B[k, n] and C[m, n] in the engine's memory, views where one lies
-        transposed. Products of fp32 are fp32's own from then on: TF32 is switched off."""
-        if problem.dtype.name == "fp32":
-            self.torch.backends.cuda.matmul.allow_tf32 = False
+        transposed. Products of fp32 are fp32's own from then on, those of tf32 TF32's."""
+        if problem.dtype.bytes == 4:
+            self.torch.backends.cuda.matmul.allow_tf32 = problem.dtype.name == "tf32"
         flips = (*(letter == "t" for letter in problem.layout), False)
         return tuple(
             [self._matrix(buffer, shape, problem.dtype, flip) for buffer in each]

@@ -60,7 +60,7 @@ def bench(
         MxNxK or MxNxK:layout (nn, nt, tn, tt); an extent may be a range first:last:step. May be
         given again.
     dtype
-        Type of A, B and C: bf16 or fp16, with fp32 sums; fp32 for kernels of your own.
+        Type of A, B and C, with fp32 sums: bf16, fp16, fp32, or tf32 (fp32 in memory).
     rung
         Only these rungs; all that take the shape if neither a rung nor a kernel is named.
     kernel
@@ -71,10 +71,10 @@ def bench(
         include_path=FOLDER, and macros (BM=128). A function takes torch tensors (a, b) and
         returns C, or writes it to a parameter named out.
     against
-        Only these peers: torch, hgemm_cublas or, in fp32, sgemm_cublas, lt_first (cuBLASLt's
-        first choice), lt_best (the fastest of all it proposes), and, only when named, inductor,
-        inductor_triton (TorchInductor max-autotune, with and without cuBLAS), quack and cute,
-        which compile for long.
+        Only these peers: torch, hgemm_cublas or, in fp32 and tf32, sgemm_cublas, lt_first
+        (cuBLASLt's first choice), lt_best (the fastest of all it proposes), and, only when named,
+        inductor, inductor_triton (TorchInductor max-autotune, with and without cuBLAS), quack and
+        cute, which compile for long.
     inputs
         normal, uniform, integers or zeros. Zeros run faster than real data: they use less power.
     cache

@@ -189,6 +189,26 @@ _SGEMM_BEST = Rung(
 )
 
 
+def _tf32(number: int, name: str, buffers: int) -> Rung:
+    file = f"tf32/{number}_{name}.cu"
+    return Rung(name, "tf32", file, Tile(128, 128, 16), 256, buffers, ("tf32",))
+
+
+_TF32_BEST = Rung(
+    "sgemm_tf32_best",
+    "tf32",
+    "tf32/90_sgemm_tf32_best.cu",
+    Tile(256, 128, 32),
+    threads=256,
+    buffers=3,
+    dtypes=("tf32",),
+    order="panels:16",
+    step_m=128,
+    persistent=True,
+    fragment_sets=2,
+)
+
+
 RUNGS: dict[str, Rung] = {
     rung.name: rung
     for rung in (
@@ -211,6 +231,12 @@ RUNGS: dict[str, Rung] = {
         _simt(80, "sgemm_at_bcf_swizzling_rw", _REGISTERS, buffers=1),
         _simt(90, "sgemm_at_bcf_swizzling_dbf_rw", _REGISTERS, buffers=2),
         _SGEMM_BEST,
+        _tf32(10, "sgemm_tf32_bt", buffers=1),
+        _tf32(20, "sgemm_tf32_bt_swizzle", buffers=1),
+        _tf32(30, "sgemm_tf32_bt_swizzle_dbf", buffers=2),
+        _tf32(40, "sgemm_tf32_swizzle_bcf", buffers=1),
+        _tf32(50, "sgemm_tf32_swizzle_bcf_dbf", buffers=2),
+        _TF32_BEST,
     )
 }
 
