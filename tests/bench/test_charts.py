@@ -169,7 +169,7 @@ def test_without_a_second_timing_there_is_no_band() -> None:
          "is not in the table of GPUs, and no bf16 line there begins with \"roof: \"; add the "
          "lines of tilewright.bench.survey.measure_roofs to the .jsonl."),
         ([replace(OURS, dtype="fp8")], {"kind": "roofline", "dtype": "fp8"}, "dtype='fp8' has no "
-         "roofs; use bf16, fp16, fp32."),
+         "roofs; use bf16, fp16, tf32, fp32."),
         ([OURS, replace(ROOF, gpu=OURS.gpu)], {"kind": "roofline"}, "the roofs lack roof: empty "
          "node, roof: cold read, roof: copy."),
         ([TORCH], {"kind": "ratio"}, "there are no lines with a rival that were found correct; "

@@ -110,7 +110,7 @@ def test_nothing_speaks_against_a_good_line(values: dict[str, Any]) -> None:
             {"rel_error": -1.0},
             "rel_error=-1.0 must be at least 0 and below 0.0156, 4 roundings of bf16.",
         ),
-        ({"dtype": "fp4"}, "dtype='fp4' is not known; use bf16, fp16, fp32."),
+        ({"dtype": "fp4"}, "dtype='fp4' is not known; use bf16, fp16, tf32, fp32."),
         (
             {**ALONE, "m": 2560, "n": 3840, "k": 1920},
             "18,874 TFLOP/s of hgemm_bcf are impossible: the datasheet of NVIDIA A100 SXM 40GB "

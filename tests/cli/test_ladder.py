@@ -148,15 +148,15 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
          "needs; the nearest accepted value is 640."),
         (["-k", "33"], "k=33 is not a multiple of 32, as hgemm_naive needs; the nearest accepted "
          "value is 32."),
-        (["--dtype", "fp8"], "dtype='fp8' is not known; use bf16, fp16, fp32."),
+        (["--dtype", "fp8"], "dtype='fp8' is not known; use bf16, fp16, tf32, fp32."),
         (["--dtype", "fp32"], "hgemm_naive takes bf16 or fp16, not fp32."),
         (["simt", "--dtype", "bf16"], "sgemm_naive takes fp32, not bf16."),
         (["--gpu", "h20"], "gpu='h20' is not in the table; did you mean h200?"),
         (["--all", "hgemm"], "--all runs every family; leave out the family and --rung."),
         (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "
          "--rung."),
-        ([""], "family='' is not known; use hgemm or simt."),
-        (["--list", "nope"], "family='nope' is not known; use hgemm or simt."),
+        ([""], "family='' is not known; use hgemm, simt or tf32."),
+        (["--list", "nope"], "family='nope' is not known; use hgemm, simt or tf32."),
         (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
         (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),
