@@ -6,7 +6,8 @@
 // Expect    ldmatrix without conflicts; stores of Bt 8-way instead of 32-way, since a row's parity
 //           and the column in its chunk are the same for all lanes, and no swizzle of chunks
 //           changes that.
-// Found     -
+// Found     as expected: 0.28 of the wavefronts, 2.8 times as fast. 4096³ tf32 on an H200: 1,589.3
+//           µs, 86.5 TFLOP/s, 0.25 of torch (2026-11-30T13:57:41Z).
 // Next      sgemm_tf32_bt_swizzle_dbf loads the next tile while this one is multiplied.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment_tf32.cuh"

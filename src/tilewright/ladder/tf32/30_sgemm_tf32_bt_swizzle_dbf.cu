@@ -4,7 +4,8 @@
 //           this one's products are done and is stored then. One barrier a step is enough.
 // Expect    the same wavefronts, half the barriers, twice the shared memory; the loads' latency is
 //           hidden, the stores' conflicts are not.
-// Found     -
+// Found     as expected, in 14 % less time: shared memory binds, not the wait. 4096³ tf32 on an H200:
+//           1,366.2 µs, 100.6 TFLOP/s, 0.29 of torch (2026-11-30T13:57:41Z).
 // Next      sgemm_tf32_swizzle_bcf asks whether B has to be transposed at all.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment_tf32.cuh"

@@ -4,7 +4,8 @@
 //           does: with B untransposed, nothing waits in registers and nothing is stored by threads.
 // Expect    the same wavefronts, half the barriers, twice the shared memory; the time of a step
 //           falls from load + multiply towards the larger of the two.
-// Found     -
+// Found     as expected, in 19 % less time. 4096³ tf32 on an H200: 888.2 µs, 154.7 TFLOP/s, 0.45 of
+//           torch (2026-11-30T13:57:41Z).
 // Next      sgemm_tf32_best gives each warp more products for what it reads.
 #include "tile/gemm_args.cuh"
 #include "tile/fragment_tf32.cuh"
