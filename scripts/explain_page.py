@@ -16,7 +16,7 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from tilewright.bench.pages import settle
+from tilewright.bench.pages import ended, settle
 
 PAGE = Path(__file__).parents[1] / "docs" / "explain.md"
 EXAMPLE = re.compile(r"^```\n\$ tilewright (explain [^\n]*)\n(?:(?!```).*\n)*```$", re.MULTILINE)
@@ -63,4 +63,4 @@ def printed(words: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended(main))

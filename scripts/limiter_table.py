@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tilewright.bench.pages import between, settle
+from tilewright.bench.pages import between, ended, settle
 from tilewright.bench.record import Measurement, load
 from tilewright.bench.rung_limits import Limited, limited
 from tilewright.cli.explain_limiter import WORDS
@@ -87,4 +87,4 @@ def row(each: Limited, shown: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended(main))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tilewright.errors import InputError
+from tilewright.errors import InputError, TilewrightError
 
 
 def between(text: str, begin: str, end: str, part: str, name: str) -> str:
@@ -47,3 +47,12 @@ def settle(
     if not check and there != fresh:
         page.write_text(fresh, encoding="utf-8")
     return 0
+
+
+def ended(main: Callable[[list[str]], int]) -> int:
+    """A script's exit code, with this command line: 2 and a sentence where it raises."""
+    try:
+        return main(sys.argv[1:])
+    except TilewrightError as error:
+        print(error, file=sys.stderr)
+        return 2

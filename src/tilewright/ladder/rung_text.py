@@ -65,8 +65,8 @@ def changed_lines(before: str, after: str) -> list[str]:
 
 def diff_of(before: str, after: str, context: int = 1) -> str:
     """A unified diff of two bodies, without names of files and numbers of lines."""
-    bodies = (body_of(text).splitlines() for text in (before, after))
-    lines = list(unified_diff(*bodies, n=context, lineterm=""))[2:]
+    old, new = body_of(before).splitlines(), body_of(after).splitlines()
+    lines = list(unified_diff(old, new, n=context, lineterm=""))[2:]
     return "\n".join("@@" if line.startswith("@@") else line for line in lines)
 
 
