@@ -19,7 +19,7 @@ def climb_picture(
     """`shares` are speeds over torch's by rung, None for one that was not timed; `rivals` those
     that stand as lines across all bars."""
     known = [share for share in shares.values() if share is not None]
-    scale = WIDE / max(1.0, *known, *rivals.values())
+    scale = WIDE / max([1.0, *known, *rivals.values()])
     height = TOP + len(shares) * (BAR + GAP) + GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{NAME + WIDE + VALUE}" '
@@ -51,9 +51,8 @@ def _bar(name: str, share: float | None, y: int, scale: float) -> list[str]:
     label = f'<text x="{NAME - 8}" y="{base}" text-anchor="end">{escape(name)}</text>'
     if share is None:
         return [label, f'<text class="soft" x="{NAME + 4}" y="{base}">not timed</text>']
-    width = share * scale
     return [
         label,
-        f'<rect class="bar" x="{NAME}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2"/>',
-        f'<text x="{NAME + width + 5:.1f}" y="{base}">{share:.2f}</text>',
+        f'<rect class="bar" x="{NAME}" y="{y}" width="{share * scale:.1f}" height="{BAR}" rx="2"/>',
+        f'<text x="{NAME + WIDE + 8}" y="{base}">{share:.2f}</text>',
     ]

@@ -87,7 +87,9 @@ def contents(steps: Iterable[Step]) -> str:
 
 def escaped(prose: str) -> str:
     """Prose that Markdown shows as it is, in a table too."""
-    return re.sub(r"[\\*<|~`]|(?<!\w)_|_(?!\w)", lambda match: f"\\{match[0]}", prose)
+    return re.sub(
+        r"[\\*<|~`]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", lambda match: f"\\{match[0]}", prose
+    )
 
 
 def _by_family(steps: Iterable[Step]) -> dict[str, list[Step]]:
