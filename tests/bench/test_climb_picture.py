@@ -27,7 +27,8 @@ def test_bars_are_in_proportion() -> None:
     first, second = widths(picture)
     assert second == 2 * first == 0.5 * WIDE / 1.25
     assert words(picture) == [
-        "torch's & <more>", "torch 1.00, cuBLASLt 1.25", "a", "0.25", "b", "not timed", "c", "0.50",
+        "torch's & <more>", "torch 1.00, cuBLASLt 1.25", "a", "0.25",
+        "b", "not timed beside torch", "c", "0.50",
     ]  # fmt: skip
     lines = [path.attrib["d"] for path in picture.iter(f"{SVG}path")]
     assert [float(re.findall(r"[\d.]+", line)[0]) for line in lines] == sorted(
@@ -40,4 +41,4 @@ def test_a_rung_above_its_rivals_fits() -> None:
 
 
 def test_without_rivals() -> None:
-    assert words(drawn({"a": None}, {})) == ["torch's & <more>", "a", "not timed"]
+    assert words(drawn({"a": None}, {})) == ["torch's & <more>", "a", "not timed beside torch"]

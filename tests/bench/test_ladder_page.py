@@ -150,7 +150,7 @@ def test_pictures_are_of_families_that_were_timed() -> None:
     drawn = pictures(list(steps(lines=lines).values()))
     assert list(drawn) == ["ladder-fam.svg"]
     assert "torch 1.00, cuBLASLt 2.00" in drawn["ladder-fam.svg"]
-    assert drawn["ladder-fam.svg"].count("not timed") == 2
+    assert drawn["ladder-fam.svg"].count("not timed beside torch") == 2
     text = shown(lines=lines)
     assert text.count("](ladder-") == 1
 
@@ -213,7 +213,7 @@ def test_counts_and_what_became_of_them() -> None:
     assert "| registers a thread | 16 | × 2 |\n" in section(text, "second")
     assert "| bank conflicts | 0 | gone |\n" in section(text, "second")
     assert "Not counted in the emulator: no." in section(text, "third")
-    assert "Not counted." in section(text, "alone")
+    assert "Not counted: the emulator runs CUDA's files." in section(text, "alone")
 
 
 def test_counts_after_a_rung_without_any() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,3 +73,16 @@ def test_a_skipped_row_is_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_counts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"hgemm_bcf is wrong in the emulator: race"):
         counting(monkeypatch, row(status="wrong", reason="race"))
+
+
+@pytest.mark.parametrize(("instructions", "lines"), [(None, 0), (9, 1)])
+def test_a_rung_of_another_language_has_a_line_where_it_ran(
+    monkeypatch: pytest.MonkeyPatch, instructions: int | None, lines: int
+) -> None:
+    other = replace(BCF, file="cpu/10_other.py")
+    vars(other)["text"] = "# other: in Python."
+    monkeypatch.setitem(RUNGS, "hgemm_bcf", other)
+    found = counting(monkeypatch, row(instructions=instructions))
+    assert len(found) == lines
+    assert stale([other], {line.name: line for line in found}) == []
+    assert stale([other], {"hgemm_bcf": LINE}) == ["hgemm_bcf"]

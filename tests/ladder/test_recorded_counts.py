@@ -27,7 +27,8 @@ def test_equal(counted: dict[str, RungCounts], compiler: str) -> None:
 
 def test_what_no_compiler_changes(counted: dict[str, RungCounts]) -> None:
     fields = ("arch", "dtype", "m", "n", "k", "shared_bytes", "global_sectors_store", "intensity")
-    assert list(counted) == list(RECORDED) == list(RUNGS)
+    assert list(counted) == list(RECORDED)
+    assert {rung.name for rung in RUNGS.values() if rung.file.endswith(".cu")} <= set(counted)
     for name, line in counted.items():
         assert [line.fields[field] for field in fields] == [
             RECORDED[name].fields[field] for field in fields

@@ -16,8 +16,8 @@ STYLE = (
 def climb_picture(
     title: str, shares: Mapping[str, float | None], rivals: Mapping[str, float]
 ) -> str:
-    """`shares` are speeds over torch's by rung, None for one that was not timed; `rivals` those
-    that stand as lines across all bars."""
+    """`shares` are speeds over torch's by rung, None for one that was not timed beside
+    it; `rivals` those that stand as lines across all bars."""
     known = [share for share in shares.values() if share is not None]
     scale = WIDE / max([1.0, *known, *rivals.values()])
     height = TOP + len(shares) * (BAR + GAP) + GAP
@@ -50,7 +50,10 @@ def _bar(name: str, share: float | None, y: int, scale: float) -> list[str]:
     base = y + BAR - 5
     label = f'<text x="{NAME - 8}" y="{base}" text-anchor="end">{escape(name)}</text>'
     if share is None:
-        return [label, f'<text class="soft" x="{NAME + 4}" y="{base}">not timed</text>']
+        return [
+            label,
+            f'<text class="soft" x="{NAME + 4}" y="{base}">not timed beside torch</text>',
+        ]
     return [
         label,
         f'<rect class="bar" x="{NAME}" y="{y}" width="{share * scale:.1f}" height="{BAR}" rx="2"/>',

@@ -207,7 +207,7 @@ def _fenced(language: str, text: str) -> str:
 def _counts(step: Step) -> str:
     now, then = step.counts, step.counts_before
     if now is None:
-        return "Not counted."
+        return "Not counted: the emulator runs CUDA's files."
     if now.reason:
         return f"Not counted in the emulator: {escaped(now.reason)}"
     old = then if then and not then.reason else None

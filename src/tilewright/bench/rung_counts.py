@@ -50,12 +50,15 @@ def hash_of(rung: Rung) -> str:
 def count() -> list[RungCounts]:
     """Runs all rungs in the emulator at the ladder's default problem there, in their first types.
 
+    One that is no CUDA file has a line only where the emulator ran it all the same.
+
     Raises: InputError for a wrong result; ToolchainError without NVRTC. Cost: a compilation and
     half a second each.
     """
     m, n, k = IN_EMULATOR
     ladder = climb(m=m, n=n, k=k, engine="emulator", gpu=GPU, every_family=True)
-    return [_counts(RUNGS[row.name], row) for row in ladder]
+    rows = [(RUNGS[row.name], row) for row in ladder]
+    return [_counts(rung, row) for rung, row in rows if _is_cuda(rung) or row.instructions]
 
 
 def _counts(rung: Rung, row: Row) -> RungCounts:
@@ -84,6 +87,11 @@ def read(path: Path) -> dict[str, RungCounts]:
 
 
 def stale(rungs: Iterable[Rung], recorded: Mapping[str, RungCounts]) -> list[str]:
-    """The names of rungs whose present code has no line."""
+    """The names of rungs whose present code has no line, though it should have one."""
     known = {name: line.source_hash for name, line in recorded.items()}
-    return [rung.name for rung in rungs if known.get(rung.name) != hash_of(rung)]
+    due = [rung for rung in rungs if _is_cuda(rung) or rung.name in known]
+    return [rung.name for rung in due if known.get(rung.name) != hash_of(rung)]
+
+
+def _is_cuda(rung: Rung) -> bool:
+    return rung.file.endswith(".cu")
