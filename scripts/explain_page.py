@@ -16,6 +16,8 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+from tilewright.bench.pages import ended, settle
+
 PAGE = Path(__file__).parents[1] / "docs" / "explain.md"
 EXAMPLE = re.compile(r"^```\n\$ tilewright (explain [^\n]*)\n(?:(?!```).*\n)*```$", re.MULTILINE)
 
@@ -23,12 +25,13 @@ EXAMPLE = re.compile(r"^```\n\$ tilewright (explain [^\n]*)\n(?:(?!```).*\n)*```
 def main(arguments: list[str]) -> int:
     text = PAGE.read_text(encoding="utf-8")
     fresh = EXAMPLE.sub(lambda found: block(found[1]), text)
-    if "--check" in arguments:
-        if settled(fresh) != settled(text):
-            print(f"{PAGE} is stale; run {Path(__file__).name}", file=sys.stderr)
-        return int(settled(fresh) != settled(text))
-    PAGE.write_text(fresh, encoding="utf-8")
-    return 0
+    return settle(
+        PAGE,
+        fresh,
+        check="--check" in arguments,
+        remedy=f"run python scripts/{Path(__file__).name}",
+        same=lambda one, other: settled(one) == settled(other),
+    )
 
 
 def settled(text: str) -> str:
@@ -60,4 +63,4 @@ def printed(words: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended(main))

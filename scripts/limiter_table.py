@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tilewright.bench.pages import between, ended, settle
 from tilewright.bench.record import Measurement, load
 from tilewright.bench.rung_limits import Limited, limited
 from tilewright.cli.explain_limiter import WORDS
@@ -34,23 +35,10 @@ HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "issue": "issue", "l
 
 
 def main(arguments: list[str]) -> int:
-    text = PAGE.read_text(encoding="utf-8")
-    fresh = replaced(text, tables(RUNGS.values(), load(MEASUREMENTS)))
-    if "--check" in arguments:
-        if fresh != text:
-            print(f"{PAGE} is stale; run {Path(__file__).name}", file=sys.stderr)
-        return int(fresh != text)
-    PAGE.write_text(fresh, encoding="utf-8")
-    return 0
-
-
-def replaced(text: str, part: str) -> str:
-    """The page with this between its two marks."""
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE} lacks {BEGIN} or {END}.")
-    return f"{head}{BEGIN}\n\n{part}\n\n{END}{tail}"
+    part = f"\n{tables(RUNGS.values(), load(MEASUREMENTS))}\n"
+    fresh = between(PAGE.read_text(encoding="utf-8"), BEGIN, END, part, str(PAGE))
+    remedy = f"run python scripts/{Path(__file__).name}"
+    return settle(PAGE, fresh, check="--check" in arguments, remedy=remedy)
 
 
 def tables(rungs: Iterable[Rung], lines: Sequence[Measurement]) -> str:
@@ -99,4 +87,4 @@ def row(each: Limited, shown: Sequence[str]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended(main))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +13,8 @@ from tilewright import nvrtc
 from tilewright.errors import ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
+    from types import ModuleType
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,3 +36,19 @@ def compiler() -> str:
         return nvrtc.compiler()
     except ToolchainError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def load_script() -> Callable[[str], ModuleType]:
+    """Loads a script of scripts/ by its name, as a module whose `main` can be called."""
+
+    def load(name: str) -> ModuleType:
+        path = Path(__file__).parents[1] / "scripts" / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

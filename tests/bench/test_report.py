@@ -113,7 +113,7 @@ def test_the_command_checks_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     readme.write_text(README, encoding="utf-8")
     record.append(lines, [TORCH, OURS])
     assert report.main(["--check", str(readme), str(lines)]) == 1
-    assert "is stale" in capsys.readouterr().out
+    assert "is stale; bring it up to date with --write" in capsys.readouterr().err
     assert readme.read_text(encoding="utf-8") == README
     assert report.main(["--write", str(readme), str(lines)]) == 0
     assert report.main(["--check", str(readme), str(lines)]) == 0

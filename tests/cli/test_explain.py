@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,24 +15,18 @@ import pytest
 from tilewright.__main__ import run
 from tilewright.cli.explain import app
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "explain_page.py"
 COMMANDS = [name for name in app if not name.startswith("-")]
 EXAMPLE = re.compile(r"^Example: tilewright (explain \S+.*?)$", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("explain_page", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("explain_page")
 
 
 @pytest.mark.usefixtures("compiler")
 def test_the_page_is_fresh(script: ModuleType) -> None:
-    assert script.main(["--check"]) == 0, f"run scripts/{SCRIPT.name}"
+    assert script.main(["--check"]) == 0, "run scripts/explain_page.py"
 
 
 def test_a_stale_page_is_told(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,22 +16,16 @@ from tilewright.ladder.rungs import Rung, select
 pytestmark = pytest.mark.usefixtures("compiler")
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "scripts" / "limiter_table.py"
 MEASURED = ROOT / "measurements"
 
 
 @pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("limiter_table", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load_script: Callable[[str], ModuleType]) -> ModuleType:
+    return load_script("limiter_table")
 
 
 def test_the_page_is_fresh(script: ModuleType) -> None:
-    assert script.main(["--check"]) == 0, f"run scripts/{SCRIPT.name}"
+    assert script.main(["--check"]) == 0, "run scripts/limiter_table.py"
 
 
 def test_a_stale_page_is_told(

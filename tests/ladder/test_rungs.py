@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import unified_diff
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -13,24 +12,13 @@ import pytest
 from tilewright.dtypes import BF16, DTYPES, FP16, FP32
 from tilewright.errors import InputError
 from tilewright.gpus import GPUS
+from tilewright.ladder.rung_text import DIFF_BUDGET, changed_lines
 from tilewright.ladder.rungs import FAMILIES, RUNGS, Rung, Tile, select
 from tilewright.model.raster import Grid, order_named, wave_reads
 from tilewright.problem import Problem
 
-BUDGET = 40  # changed lines between neighbours, − and + both counted
 BANNERS = ("Tile", "Smem", "Who am I", "Barriers", "Main loop", "Epilogue")
 PACKAGE = Path(str(files("tilewright")))
-
-
-def code(text: str) -> list[str]:
-    """The lines without comments, blank ones and indentation."""
-    bare = (re.sub(r"\s+", " ", line.split("//")[0]).strip() for line in text.splitlines())
-    return [line for line in bare if line]
-
-
-def changed(before: str, after: str) -> list[str]:
-    diff = unified_diff(code(before), code(after), n=0, lineterm="")
-    return [line for line in diff if line[0] in "+-" and line[:3] not in ("+++", "---")]
 
 
 def neighbours() -> list[tuple[Rung, Rung]]:
@@ -49,8 +37,8 @@ def test_one_idea_a_rung(pair: tuple[Rung, Rung]) -> None:
     """The last, tuned rung of a family may change all at once."""
     before, after = pair
     tuned = after.name.endswith("_best") and after == select(after.family)[-1]
-    assert len(changed(before.text, after.text)) > 0
-    assert tuned or len(changed(before.text, after.text)) <= BUDGET
+    assert len(changed_lines(before.text, after.text)) > 0
+    assert tuned or len(changed_lines(before.text, after.text)) <= DIFF_BUDGET
 
 
 @pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda rung: rung.name)

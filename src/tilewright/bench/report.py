@@ -14,8 +14,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tilewright.bench.pages import between, settle
 from tilewright.bench.record import Measurement, load
-from tilewright.errors import InputError, TilewrightError
+from tilewright.errors import TilewrightError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,14 +58,7 @@ def newest(lines: Sequence[Measurement]) -> list[Measurement]:
 
 def render(readme_text: str, measurements: Iterable[Measurement]) -> str:
     """The README with the tables between its markers. Raises: InputError without one pair."""
-    if readme_text.count(BEGIN) != 1:
-        count = readme_text.count(BEGIN)
-        raise InputError(f"the README holds {BEGIN} {count} times; it must once.")
-    before, rest = readme_text.split(BEGIN)
-    if END not in rest:
-        raise InputError(f"the README's {BEGIN} is not followed by {END}.")
-    after = rest.split(END, 1)[1]
-    return f"{before}{BEGIN}\n{ladder_table(measurements)}\n{END}{after}"
+    return between(readme_text, BEGIN, END, ladder_table(measurements), "the README")
 
 
 def _table(lines: Sequence[Measurement]) -> str:
@@ -118,15 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(readme: Path, measurements: Path, write: bool) -> int:
-    old = readme.read_text(encoding="utf-8")
-    new = render(old, load(measurements))
-    if new == old:
-        return 0
-    if write:
-        readme.write_text(new, encoding="utf-8")
-        return 0
-    print(f"{readme} is stale; bring it up to date with --write {readme} {measurements}.")
-    return 1
+    fresh = render(readme.read_text(encoding="utf-8"), load(measurements))
+    remedy = f"bring it up to date with --write {readme} {measurements}"
+    return settle(readme, fresh, check=not write, remedy=remedy)
 
 
 if __name__ == "__main__":
