@@ -14,9 +14,11 @@ import pytest
 from tilewright.bench.ladder_page import change, contents, escaped, page, pictures
 from tilewright.bench.ladder_steps import Step, of_one_shape, steps_of
 from tilewright.bench.record import Measurement
-from tilewright.bench.rung_counts import KEPT, RungCounts, hash_of
+from tilewright.bench.rung_code import hash_of
+from tilewright.bench.rung_counts import KEPT, RungCounts
 from tilewright.ladder.checklist import Answer, Question
-from tilewright.ladder.rungs import RUNGS, Rung, Tile
+from tilewright.ladder.rung import Rung
+from tilewright.ladder.rungs import RUNGS, KernelRung, Tile
 
 ROOT = Path(__file__).parents[2]
 HEADER = """\
@@ -32,8 +34,8 @@ CODE = 'int a;\nextern "C" __global__ void gemm() {}\n'
 
 def rung(name: str, text: str | None = None, family: str = "fam", suffix: str = ".cu") -> Rung:
     """A rung of 128×128 tiles in bf16 and fp16, whose file is this text."""
-    made = Rung(
-        name, family, f"{family}/10_{name}{suffix}", Tile(128, 128, 32), 256, 1, ("bf16", "fp16")
+    made = KernelRung(
+        name, family, f"{family}/10_{name}{suffix}", ("bf16", "fp16"), Tile(128, 128, 32), 256, 1
     )
     vars(made)["text"] = text or HEADER.format(name=name) + CODE
     return made

@@ -10,7 +10,8 @@ import pytest
 
 from tilewright.bench import rung_counts
 from tilewright.bench.ladder import Row
-from tilewright.bench.rung_counts import KEPT, RungCounts, count, hash_of, read, stale, write
+from tilewright.bench.rung_code import hash_of
+from tilewright.bench.rung_counts import KEPT, RungCounts, count, read, stale, write
 from tilewright.errors import InputError
 from tilewright.ladder.rungs import RUNGS
 

@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.bench.rung_limits import Limited, limited
 from tilewright.errors import UnsupportedError
-from tilewright.ladder.rungs import Rung, select
+from tilewright.ladder.rungs import KernelRung, select
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -80,7 +80,7 @@ def test_a_gpu_with_too_little_shared_memory_is_told(shown: Any) -> None:
 def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, explained: Any, shown: Any
 ) -> None:
-    def without_naive(rung: Rung, *others: Any) -> Limited:
+    def without_naive(rung: KernelRung, *others: Any) -> Limited:
         if rung.name == "hgemm_naive":
             raise UnsupportedError("wgmma is not modelled.")
         return limited(rung, *others)
@@ -98,6 +98,8 @@ def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
         ("hgemm -m 100", "m=100 is not a multiple of 128, as hgemm_naive needs; the nearest"),
         ("--measured /nowhere.jsonl", "/nowhere.jsonl cannot be read:"),
         ("--gpu b200", "gpu='b200' is not in the table; did you mean h200?"),
+        ("cpu_blas", "cpu_blas is a function in Python: it has no tile, threads and shared "),
+        ("cpu", "cpu_loops is a function in Python: it has no tile, threads and shared "),
         ("--dtype fp32", "hgemm_naive takes bf16 or fp16, not fp32."),
     ],
 )

@@ -9,14 +9,14 @@ import pytest
 from tilewright.bench.ladder import Ladder, build_rung, climb, rung_launch
 from tilewright.dtypes import TF32
 from tilewright.engines.base import Engine
-from tilewright.ladder.rungs import KERNEL, RUNGS, select
+from tilewright.ladder.rungs import KERNEL, KERNELS, select_kernels
 from tilewright.problem import Problem
 from tilewright.sass import disassemble
 from tilewright.verify import judge, oracle, random_operands
 
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not installed")
 
-NAMES = [rung.name for rung in select("tf32")]
+NAMES = [rung.name for rung in select_kernels("tf32")]
 ARCHS = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"]
 SHAPES = [
     (128, 384, 64),  # half a tile of the last rung
@@ -38,7 +38,7 @@ def test_right(engine: Engine, name: str, m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("steps", [1, 2, 3, 4])
 def test_right_at_every_small_number_of_steps(engine: Engine, name: str, steps: int) -> None:
-    a, b = random_operands(128, 256, steps * RUNGS[name].tile.bk, TF32, seed=steps)
+    a, b = random_operands(128, 256, steps * KERNELS[name].tile.bk, TF32, seed=steps)
     verdict = judge(product(engine, name, a, b), oracle(a, b, TF32))
     assert verdict.correct, verdict.message
 
@@ -46,7 +46,7 @@ def test_right_at_every_small_number_of_steps(engine: Engine, name: str, steps: 
 def product(
     engine: Engine, name: str, a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
-    rung, problem = RUNGS[name], Problem(a.shape[0], b.shape[1], a.shape[1], TF32)
+    rung, problem = KERNELS[name], Problem(a.shape[0], b.shape[1], a.shape[1], TF32)
     assert rung.refusal(problem) is None
     out = engine.upload(np.full((problem.m, problem.n), np.nan, np.float32))
     buffers = engine.upload(a), engine.upload(b), out
@@ -94,7 +94,7 @@ def test_not_a_number_stays_one(engine: Engine, name: str, bits: int) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_spills(name: str, arch: str) -> None:
-    used = build_rung(RUNGS[name], Problem(128, 256, 64, TF32), arch).resources[KERNEL]
+    used = build_rung(KERNELS[name], Problem(128, 256, 64, TF32), arch).resources[KERNEL]
     assert used.spill_bytes == 0
     assert used.stack_bytes == 0
     # Of 65,536 registers: two blocks of 256 threads, or one.
@@ -157,7 +157,7 @@ def test_best_reads_two_thirds_by_half_of_the_instructions(counted: Ladder) -> N
 
 def test_best_moves_nothing_between_loads_and_products() -> None:
     """On sm_90 a fragment is loaded, rounded by one instruction, and multiplied."""
-    rung = RUNGS["sgemm_tf32_best"]
+    rung = KERNELS["sgemm_tf32_best"]
     code = disassemble(build_rung(rung, Problem(256, 256, 64, TF32), "sm_90").cubin)
     if code is None:
         pytest.skip("nvdisasm is not installed")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.bench import record, telemetry, user_kernel
-from tilewright.bench.includes import code_of
 from tilewright.bench.inputs import distribution, logical, operands
 from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.bench.protocol import (
@@ -18,6 +17,7 @@ from tilewright.bench.protocol import (
     input_sets,
     measure,
 )
+from tilewright.bench.rung_code import hash_of
 from tilewright.launch import Launch
 from tilewright.verify import Verdict, judge, oracle
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.bench.user_kernel import CudaKernel
     from tilewright.engines.base import Buffer
     from tilewright.engines.gpu import GpuEngine
-    from tilewright.ladder.rungs import Rung
+    from tilewright.ladder.rungs import KernelRung
     from tilewright.problem import Problem
     from tilewright.verify import Oracle
 
@@ -129,7 +129,7 @@ def enter_peer(peer: Peer, arena: Arena) -> Contestant:
     return Contestant(peer.name, bound.enqueue, version=bound.version, deliver=bound.deliver)
 
 
-def enter_rung(rung: Rung, arena: Arena) -> Contestant:
+def enter_rung(rung: KernelRung, arena: Arena) -> Contestant:
     engine, problem = arena.engine, arena.problem
     artifact = build_rung(rung, problem, engine.arch)
     launches = [
@@ -140,8 +140,7 @@ def enter_rung(rung: Rung, arena: Arena) -> Contestant:
     def enqueue(which: int) -> None:
         engine.launch(launches[which % len(launches)])
 
-    source_hash = record.source_hash(code_of(rung.text))
-    return Contestant(rung.name, enqueue, source_hash=source_hash, launch=launches[0])
+    return Contestant(rung.name, enqueue, source_hash=hash_of(rung), launch=launches[0])
 
 
 def enter_kernel(kernel: CudaKernel, arena: Arena) -> Contestant:

@@ -13,8 +13,9 @@ from tilewright.bench.record import Measurement
 from tilewright.bench.rung_counts import RungCounts
 from tilewright.gpus import gpu_reported
 from tilewright.ladder.checklist import Answer, Question
+from tilewright.ladder.rung import Rung
 from tilewright.ladder.rung_text import diff_of, kernel_of
-from tilewright.ladder.rungs import Rung
+from tilewright.ladder.rungs import KernelRung
 
 SOURCE = "../src/tilewright/ladder"
 LANGUAGES = {".cu": "cuda", ".py": "python"}
@@ -227,6 +228,8 @@ def _counts(step: Step) -> str:
 
 def _cut(rung: Rung, counts: RungCounts) -> list[str]:
     """A remark where the shape is no whole number of tiles: the counts are then of more."""
+    if not isinstance(rung, KernelRung):
+        return []
     tile, (m, n) = rung.tile, (counts.fields["m"], counts.fields["n"])
     if m % tile.bm == 0 and n % tile.bn == 0:
         return []
@@ -260,8 +263,8 @@ def _measured(step: Step) -> str:
 
 def _measured_row(step: Step, line: Measurement) -> str:
     where = f"{line.dtype}, {_shape(line)}"
-    if gpu_reported(line.gpu) != GPU:
-        where += f", {line.gpu}"
+    if line.gpu is None or gpu_reported(line.gpu) != GPU:
+        where += f", {line.gpu or line.host}"
     ratio = line.ratio if line.rival == RIVAL else None
     named = " (in *Found*)" if line.taken in step.header.records else ""
     cells = [

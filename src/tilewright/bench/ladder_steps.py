@@ -10,11 +10,12 @@ from statistics import median
 
 from tilewright.bench.ladder import ON_GPU
 from tilewright.bench.record import Measurement
-from tilewright.bench.rung_counts import RungCounts, hash_of
+from tilewright.bench.rung_code import hash_of
+from tilewright.bench.rung_counts import RungCounts
 from tilewright.gpus import gpu_named, gpu_reported
 from tilewright.ladder.checklist import Answer
+from tilewright.ladder.rung import Rung
 from tilewright.ladder.rung_text import DIFF_BUDGET, Header, changed_lines, header_of
-from tilewright.ladder.rungs import Rung
 
 GPU = gpu_named("h200")
 RIVAL, LIBRARY = "torch", "lt_best"  # whose names stand in the records
@@ -57,7 +58,7 @@ class Step:
     def headline(self) -> Measurement | None:
         """The one line that stands for the rung: on an H200, in its first type, at 4096³ or else
         the largest shape, the newest."""
-        mine = [line for line in self.lines if gpu_reported(line.gpu) == GPU]
+        mine = [line for line in self.lines if line.gpu and gpu_reported(line.gpu) == GPU]
         return max(mine, key=self._rank, default=None)
 
     def _rank(self, line: Measurement) -> tuple[bool, bool, int, str]:
@@ -114,7 +115,7 @@ def of_one_shape(steps: Iterable[Step]) -> dict[str, Measurement]:
     return {name: line for name, line in lines.items() if _kind(line) == usual}
 
 
-def _kind(line: Measurement) -> tuple[str, str, int, int, int, str]:
+def _kind(line: Measurement) -> tuple[str | None, str, int, int, int, str]:
     return line.gpu, line.dtype, line.m, line.n, line.k, line.layout
 
 

@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tilewright.bench.includes import code_of
 from tilewright.bench.ladder import IN_EMULATOR, Row, climb
-from tilewright.bench.record import source_hash
+from tilewright.bench.rung_code import hash_of
 from tilewright.errors import InputError
-from tilewright.ladder.rungs import RUNGS, Rung
+from tilewright.ladder.rung import Rung
+from tilewright.ladder.rungs import RUNGS
 from tilewright.nvrtc import compiler
 
 SCHEMA = "tilewright.rung-counts/1"
@@ -40,11 +40,6 @@ class RungCounts:
     source_hash: str
     reason: str | None
     fields: Mapping[str, Any]
-
-
-def hash_of(rung: Rung) -> str:
-    """The hash of a rung's present code, as measurements hold it."""
-    return source_hash(code_of(rung.text))
 
 
 def count() -> list[RungCounts]:
