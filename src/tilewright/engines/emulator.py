@@ -90,7 +90,7 @@ class EmulatorEngine:
         check_threads(program.kernel, launch.block)
         check_shared(program, launch.shared_bytes)
         shape = Shape(
-            launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, launch.params)
+            launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, _bytes(launch))
         )
         report = run(program, shape, self._memory, self.progress)
         return with_sources(
@@ -101,6 +101,14 @@ class EmulatorEngine:
             block=launch.block,
             machine_code=MachineCode(launch.artifact, program.kernel.name),
         )
+
+
+def _bytes(launch: Launch) -> list[bytes]:
+    """The launch's parameters. Raises: UnsupportedError for one with tensor maps."""
+    plain = [param for param in launch.params if isinstance(param, bytes)]
+    if len(plain) != len(launch.params):
+        raise UnsupportedError("the emulator has no tensor maps yet.")
+    return plain
 
 
 def check_threads(kernel: Kernel, block: Dim3) -> None:
