@@ -74,9 +74,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _rungs() -> list[str]:
-    from tilewright.ladder.rungs import RUNGS
+    from tilewright.ladder.rungs import KERNELS
 
-    return [name for name, rung in RUNGS.items() if rung.family == "hgemm"]
+    return [name for name, rung in KERNELS.items() if rung.family == "hgemm"]
 
 
 def _in_a_process(name: str, extent: int, checks: str) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def prepared(name: str, extent: int, checks: bool) -> Callable[[], Any]:
     from tilewright.engines.emulator import EmulatorBuffer
     from tilewright.gpus import GPUS
     from tilewright.kernel_source import kernel_named
-    from tilewright.ladder.rungs import RUNGS
+    from tilewright.ladder.rungs import KERNELS
     from tilewright.problem import Problem
     from tilewright.verify import random_operands
 
@@ -139,9 +139,9 @@ def prepared(name: str, extent: int, checks: bool) -> Callable[[], Any]:
     buffers = [
         EmulatorBuffer(array, memory.allocate(array, unset=array is out)) for array in (a, b, out)
     ]
-    artifact = build_rung(RUNGS[name], problem, GPUS["h200"].arch)
+    artifact = build_rung(KERNELS[name], problem, GPUS["h200"].arch)
     where = (buffers[0], buffers[1], buffers[2])
-    planned = rung_launch(RUNGS[name], artifact, problem, where, GPUS["h200"].sms)
+    planned = rung_launch(KERNELS[name], artifact, problem, where, GPUS["h200"].sms)
     module = parse(artifact.ptx)
     program = compile_kernel(module, kernel_named(module, planned.kernel))
     params = pack(program.kernel, planned.params)

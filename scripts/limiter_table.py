@@ -18,7 +18,7 @@ from tilewright.bench.rung_limits import Limited, limited
 from tilewright.cli.explain_limiter import WORDS
 from tilewright.dtypes import dtype_of
 from tilewright.gpus import gpu_named
-from tilewright.ladder.rungs import RUNGS, Rung
+from tilewright.ladder.rungs import KERNELS, KernelRung
 from tilewright.model.limiter import RESOURCES
 from tilewright.problem import Problem
 
@@ -35,7 +35,7 @@ HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "issue": "issue", "l
 
 def main(arguments: list[str]) -> int:
     text = PAGE.read_text(encoding="utf-8")
-    fresh = replaced(text, tables(RUNGS.values(), load(MEASUREMENTS)))
+    fresh = replaced(text, tables(KERNELS.values(), load(MEASUREMENTS)))
     if "--check" in arguments:
         if fresh != text:
             print(f"{PAGE} is stale; run {Path(__file__).name}", file=sys.stderr)
@@ -53,12 +53,12 @@ def replaced(text: str, part: str) -> str:
     return f"{head}{BEGIN}\n\n{part}\n\n{END}{tail}"
 
 
-def tables(rungs: Iterable[Rung], lines: Sequence[Measurement]) -> str:
+def tables(rungs: Iterable[KernelRung], lines: Sequence[Measurement]) -> str:
     """One table for each family and type."""
     gpu = gpu_named("h200")
     groups: dict[tuple[str, str], list[Limited]] = {}
     for rung in rungs:
-        if not rung.file.endswith(".cu") or not rung.buffers:
+        if not rung.buffers:
             continue
         for name in rung.dtypes:
             problem = Problem(SIZE, SIZE, SIZE, dtype_of(name))

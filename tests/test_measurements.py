@@ -10,7 +10,8 @@ import pytest
 from tilewright.bench.includes import code_of
 from tilewright.bench.record import Measurement, load, source_hash
 from tilewright.bench.report import render
-from tilewright.ladder.rungs import RUNGS, Rung, select
+from tilewright.ladder.rung import Rung
+from tilewright.ladder.rungs import RUNGS, select
 
 ROOT = Path(__file__).parent.parent
 LINES = load(ROOT / "measurements")

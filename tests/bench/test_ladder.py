@@ -131,7 +131,7 @@ def test_a_rung_that_refuses_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -
     refuse = "no."
     original = type(RUNGS["hgemm_bcf"]).refusal
     monkeypatch.setattr(
-        "tilewright.ladder.rungs.Rung.refusal",
+        "tilewright.ladder.rungs.KernelRung.refusal",
         lambda self, *asked: refuse if self.name == "hgemm_bcf" else original(self, *asked),
     )
     rows = {row.name: row for row in climb(m=128, n=256, k=32, engine="emulator")}

@@ -24,7 +24,7 @@ from tilewright.dtypes import dtype_of
 from tilewright.emulator.report import Report
 from tilewright.errors import UnsupportedError
 from tilewright.gpus import gpu_named
-from tilewright.ladder.rungs import RUNGS
+from tilewright.ladder.rungs import KERNELS
 from tilewright.problem import Problem
 
 MEASURED = Path(__file__).parents[2] / "measurements"
@@ -40,8 +40,8 @@ def measured_rungs() -> list[Limited]:
     gpu = gpu_named("h200")
     found = [
         limited(rung, Problem(4096, 4096, 4096, dtype_of(name)), gpu, lines)
-        for rung in RUNGS.values()
-        if rung.file.endswith(".cu") and rung.buffers
+        for rung in KERNELS.values()
+        if rung.buffers
         for name in rung.dtypes
     ]
     return [each for each in found if each.measured is not None and each.rung.family in MODELLED]
@@ -79,10 +79,10 @@ def test_rungs_that_differ_by_more_than_3_percent_are_in_the_measured_order(
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("name", [name for name, rung in RUNGS.items() if rung.buffers])
+@pytest.mark.parametrize("name", [name for name, rung in KERNELS.items() if rung.buffers])
 def test_counts_of_two_depths_give_those_of_a_third(name: str) -> None:
     """Six blocks of 12 K steps, counted as they are and scaled from one block."""
-    rung = RUNGS[name]
+    rung = KERNELS[name]
     tile = rung.tile
     m, n, k = 2 * tile.bm, 3 * tile.bn, 12 * tile.bk
     problem = Problem(m, n, k, dtype_of(rung.dtypes[0]))
@@ -99,7 +99,7 @@ def test_blocks_with_two_sets_of_fragments_are_more_customers() -> None:
     """hgemm_best's eight warps two, hgemm_w64's four one; hgemm_best then hides as much as two
     resident blocks do.
     """
-    found = {rung.name: streams(rung) for rung in RUNGS.values() if rung.family == "hgemm"}
+    found = {rung.name: streams(rung) for rung in KERNELS.values() if rung.family == "hgemm"}
     assert found.pop("hgemm_best") == 2
     assert set(found.values()) == {1}
 
@@ -107,7 +107,7 @@ def test_blocks_with_two_sets_of_fragments_are_more_customers() -> None:
 def test_a_rung_without_tiles_has_no_limits_and_says_why() -> None:
     problem = Problem(4096, 4096, 4096, dtype_of("fp32"))
     with pytest.raises(UnsupportedError, match=r"lives by the L1 cache, .* not sgemm_naive"):
-        limited(RUNGS["sgemm_naive"], problem, gpu_named("h200"))
+        limited(KERNELS["sgemm_naive"], problem, gpu_named("h200"))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_which_instructions_go_to_which_pipe(
 
 
 def test_only_lines_of_the_present_code_problem_and_gpu_count() -> None:
-    rung, gpu = RUNGS["hgemm_bcf"], gpu_named("h200")
+    rung, gpu = KERNELS["hgemm_bcf"], gpu_named("h200")
     problem = Problem(4096, 4096, 4096, dtype_of("bf16"))
     lines = load(MEASURED)
     found = newest(lines, rung, problem, gpu)

@@ -90,7 +90,7 @@ def test_a_kernel_that_goes_wrong_under_load_is_caught_afterwards(
 
 def test_a_refused_rung_is_a_row(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "tilewright.ladder.rungs.Rung.refusal",
+        "tilewright.ladder.rungs.KernelRung.refusal",
         lambda self, *asked: "no." if self.name == "hgemm_naive" else None,
     )
     ladder = climb(m=M, n=N, k=K, family="hgemm")

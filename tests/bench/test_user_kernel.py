@@ -16,7 +16,7 @@ from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import CompileError, InputError
 from tilewright.gpus import gpu_named
 from tilewright.include import cuda_headers
-from tilewright.ladder.rungs import RUNGS
+from tilewright.ladder.rungs import KERNELS
 from tilewright.problem import Problem
 from tilewright.verify import Verdict, judge, oracle
 
@@ -222,7 +222,7 @@ def test_an_instance_of_a_template_by_its_cpp_name(compiler: str, tmp_path: Path
 
 
 def test_a_rung_of_the_ladder(compiler: str) -> None:
-    rung, asked = RUNGS["hgemm_bcf_dbf"], Problem(128, 384, 96, BF16)
+    rung, asked = KERNELS["hgemm_bcf_dbf"], Problem(128, 384, 96, BF16)
     macros = ",".join(f"{name}={value}" for name, value in rung.defines(BF16))
     with as_file(files("tilewright.ladder") / rung.file) as path:
         word = f"{path}:gemm,grid=flat,shared_bytes={rung.shared_bytes(BF16)},{macros}"

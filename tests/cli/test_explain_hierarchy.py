@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.ladder.rungs import RUNGS
+from tilewright.ladder.rungs import KERNELS
 from tilewright.model.hierarchy import Shape, levels
 
 
@@ -29,7 +29,7 @@ def test_the_levels_of_a_tensor_core_rung(explained: Any) -> None:
     assert thread["read_bytes"] == 4 * (4 * 4 + 4 * 2)  # registers of 4 A and 4 B fragments
 
 
-@pytest.mark.parametrize("name", list(RUNGS))
+@pytest.mark.parametrize("name", list(KERNELS))
 def test_every_rung_has_levels_that_multiply_up(name: str, explained: Any) -> None:
     rows = {row["level"]: row for row in explained(f"hierarchy {name} -m 1024 -n 2048 -k 512")}
     for level in rows.values():

@@ -11,7 +11,7 @@ import pytest
 
 from tilewright.bench.rung_limits import Limited, limited
 from tilewright.errors import UnsupportedError
-from tilewright.ladder.rungs import Rung, select
+from tilewright.ladder.rungs import KernelRung, select
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -86,7 +86,7 @@ def test_a_gpu_with_too_little_shared_memory_is_told(shown: Any) -> None:
 def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, explained: Any, shown: Any
 ) -> None:
-    def without_naive(rung: Rung, *others: Any) -> Limited:
+    def without_naive(rung: KernelRung, *others: Any) -> Limited:
         if rung.name == "hgemm_naive":
             raise UnsupportedError("wgmma is not modelled.")
         return limited(rung, *others)

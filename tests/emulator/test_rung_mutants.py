@@ -18,7 +18,7 @@ from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report
 from tilewright.emulator.run import How, run
 from tilewright.emulator.trace import Shape
-from tilewright.ladder.rungs import KERNEL, RUNGS, Rung
+from tilewright.ladder.rungs import KERNEL, KERNELS, KernelRung
 from tilewright.launch import gemm_args
 from tilewright.problem import Problem
 from tilewright.verify import judge, oracle, random_operands
@@ -33,7 +33,7 @@ SMS = 1  # so that a persistent block goes on from one tile to the next
 class Mutant:
     """A rung without the `number`-th of its synchronisations."""
 
-    rung: Rung
+    rung: KernelRung
     number: int
 
     @property
@@ -55,12 +55,12 @@ class Mutant:
 
 
 def mutants() -> Iterator[Mutant]:
-    for rung in RUNGS.values():
+    for rung in KERNELS.values():
         for number in range(len(SYNC.findall(rung.text))):
             yield Mutant(rung, number)
 
 
-def five_steps(rung: Rung) -> Problem:
+def five_steps(rung: KernelRung) -> Problem:
     """Five steps along K, so that each slot of a ring is filled again.
 
     Two tiles; one where FMAs make the emulator slow.
@@ -71,7 +71,7 @@ def five_steps(rung: Rung) -> Problem:
 
 
 def executed(
-    rung: Rung, text: str, how: How | None = None, problem: Problem | None = None
+    rung: KernelRung, text: str, how: How | None = None, problem: Problem | None = None
 ) -> tuple[Report, bool]:
     """The report, and whether the result is right."""
     problem = problem or five_steps(rung)
@@ -99,8 +99,8 @@ def test_a_missing_synchronisation_is_found(compiler: str, mutant: Mutant) -> No
     assert all(finding.file.endswith(f"{mutant.rung.name}.cu") for finding in report.findings)
 
 
-@pytest.mark.parametrize("rung", list(RUNGS.values()), ids=lambda rung: rung.name)
-def test_the_rungs_are_clean_in_any_order_of_warps(compiler: str, rung: Rung) -> None:
+@pytest.mark.parametrize("rung", list(KERNELS.values()), ids=lambda rung: rung.name)
+def test_the_rungs_are_clean_in_any_order_of_warps(compiler: str, rung: KernelRung) -> None:
     report, right = executed(rung, rung.text)
     assert (report.findings, right) == ([], True)
     for seed in range(20):
@@ -116,7 +116,7 @@ ARTICLE = (
 
 def test_the_article_s_grid_swizzle_leaves_the_grid(compiler: str) -> None:
     """With fewer than 8 blocks in a row its column runs past the end, and half of C is left."""
-    rung = RUNGS["hgemm_naive"]
+    rung = KERNELS["hgemm_naive"]
     raster = "const tile::Tile at = tile::raster<8>(blockIdx.x, g.M / BM, g.N / BN);"
     assert raster in rung.text
     square = Problem(256, 256, 256, BF16)

@@ -15,7 +15,7 @@ from tilewright.dtypes import BF16
 from tilewright.emulator.ir import Instruction, Place
 from tilewright.emulator.sass_check import NO_NVDISASM, check, compare, to_text
 from tilewright.errors import InputError
-from tilewright.ladder.rungs import RUNGS
+from tilewright.ladder.rungs import KERNELS as LADDER
 from tilewright.problem import Problem
 from tilewright.sass import SassInstruction
 
@@ -69,9 +69,9 @@ def kernels(compiler: str, nvdisasm: None) -> Artifact:
 
 @pytest.mark.usefixtures("compiler", "nvdisasm")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("name", [name for name, rung in RUNGS.items() if rung.family == "hgemm"])
+@pytest.mark.parametrize("name", [name for name, rung in LADDER.items() if rung.family == "hgemm"])
 def test_the_rungs_run_what_their_ptx_says(name: str, arch: str) -> None:
-    artifact = build_rung(RUNGS[name], Problem(256, 384, 192, BF16), arch)
+    artifact = build_rung(LADDER[name], Problem(256, 384, 192, BF16), arch)
     for kernel in artifact.resources:
         found = [it.message for it in check(artifact, kernel) or []]
         assert all(UNROLLED in message for message in found)

@@ -14,7 +14,7 @@ from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.dtypes import DTYPES
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.gpus import GPUS
-from tilewright.ladder.rungs import RUNGS
+from tilewright.ladder.rungs import KERNELS
 from tilewright.problem import Problem
 from tilewright.verify import random_operands
 
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.usefixtures("compiler")
 
 def seconds(name: str, extent: int, times: int) -> float:
     """The best of several launches; the first one compiles the PTX and doesn't count."""
-    dtype = DTYPES[RUNGS[name].dtypes[0]]
+    dtype = DTYPES[KERNELS[name].dtypes[0]]
     engine, problem = EmulatorEngine(GPUS["h200"]), Problem(extent, extent, extent, dtype)
     a, b = random_operands(extent, extent, extent, dtype)
     out = engine.empty((extent, extent), np.dtype(dtype.numpy()))
-    artifact = build_rung(RUNGS[name], problem, engine.arch)
+    artifact = build_rung(KERNELS[name], problem, engine.arch)
     buffers = engine.upload(a), engine.upload(b), out
-    launch = rung_launch(RUNGS[name], artifact, problem, buffers, engine.sms)
+    launch = rung_launch(KERNELS[name], artifact, problem, buffers, engine.sms)
     took = []
     for _ in range(1 + times):
         start = time.process_time()
@@ -38,10 +38,10 @@ def seconds(name: str, extent: int, times: int) -> float:
     return min(took[1:])
 
 
-@pytest.mark.parametrize("name", RUNGS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_256_cubed(name: str) -> None:
     """An FMA of 32 lanes is an instruction of its own, an mma does 64 times as much."""
-    assert seconds(name, 256, times=3) <= (0.2 if RUNGS[name].family == "hgemm" else 1.5)
+    assert seconds(name, 256, times=3) <= (0.2 if KERNELS[name].family == "hgemm" else 1.5)
 
 
 @pytest.mark.parametrize("name", ["hgemm_naive", "hgemm_bcf_dbf_rw"])

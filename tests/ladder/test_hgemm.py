@@ -8,7 +8,7 @@ from tilewright.bench.ladder import Ladder, build_rung, climb, rung_launch
 from tilewright.dtypes import DTYPES
 from tilewright.emulator.report import Report
 from tilewright.engines.base import Engine
-from tilewright.ladder.rungs import KERNEL, RUNGS, Rung, select
+from tilewright.ladder.rungs import KERNEL, KERNELS, KernelRung, select
 from tilewright.problem import Problem
 from tilewright.verify import judge, oracle, random_operands
 
@@ -33,8 +33,8 @@ SHAPES = [  # m, n and K steps: 1, 2, one less than the slots, as many, one more
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 @pytest.mark.parametrize(("m", "n", "steps"), SHAPES)
 def test_right(engine: Engine, name: str, dtype: str, m: int, n: int, steps: int) -> None:
-    problem = Problem(m, n, steps * RUNGS[name].tile.bk, DTYPES[dtype])
-    check(engine, RUNGS[name], problem, engine.sms)
+    problem = Problem(m, n, steps * KERNELS[name].tile.bk, DTYPES[dtype])
+    check(engine, KERNELS[name], problem, engine.sms)
 
 
 @pytest.mark.parametrize(("m", "n", "steps"), [(640, 1280, 1), (384, 640, 2), (640, 384, 5)])
@@ -43,11 +43,11 @@ def test_right_where_blocks_go_on_to_other_tiles(
     engine: Engine, m: int, n: int, steps: int, sms: int
 ) -> None:
     """Half tiles before and after whole ones, in rings that are longer than a tile's steps."""
-    rung = RUNGS["hgemm_best"]
+    rung = KERNELS["hgemm_best"]
     check(engine, rung, Problem(m, n, steps * rung.tile.bk, DTYPES["bf16"]), sms)
 
 
-def check(engine: Engine, rung: Rung, problem: Problem, sms: int) -> None:
+def check(engine: Engine, rung: KernelRung, problem: Problem, sms: int) -> None:
     """The rung's product is right, and the emulator, where it ran, found nothing."""
     m, n, k, kind = problem.m, problem.n, problem.k, problem.dtype
     a, b = random_operands(m, n, k, kind, seed=m + n + k)
@@ -66,7 +66,7 @@ def check(engine: Engine, rung: Rung, problem: Problem, sms: int) -> None:
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_no_spills(name: str, arch: str, dtype: str) -> None:
-    rung = RUNGS[name]
+    rung = KERNELS[name]
     used = build_rung(rung, Problem(128, 256, 64, DTYPES[dtype]), arch).resources[KERNEL]
     assert used.spill_bytes == 0
     assert used.stack_bytes == 0
@@ -120,13 +120,13 @@ def copying(report: Report) -> set[float]:
 def test_rows_of_64_bytes_cost_cp_async_twice(counted: Ladder) -> None:
     """Rows of A take 8 wavefronts a request with and without the swizzle, of 128 bytes 4 as B."""
     for name in HGEMM:
-        costs = {4.0} if RUNGS[name].tile.bk == 64 else {4.0, 8.0}
+        costs = {4.0} if KERNELS[name].tile.bk == 64 else {4.0, 8.0}
         assert copying(counted.reports[name]) == costs
 
 
 def test_a_swizzle_of_the_global_side_costs_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """The article's own try: lanes write A as it lies and read chunks that are swapped."""
-    rung = RUNGS["hgemm_k_stages"]
+    rung = KERNELS["hgemm_k_stages"]
     swizzled = "tile::swizzle_a(a_row, a_col)"
     text = rung.text.replace("a_row * BK + tile::swizzle_a(a_row, a_col)", "a_row * BK + a_col")
     text = text.replace("* g.K + a_col]", f"* g.K + {swizzled}]")
@@ -151,7 +151,7 @@ def test_wavefronts_of_a_step(counted: Ladder) -> None:
     }  # fmt: skip
     assert found == expected
     for name, wavefronts in list(expected.items())[6:]:
-        assert f"{wavefronts} wavefronts" in RUNGS[name].text
+        assert f"{wavefronts} wavefronts" in KERNELS[name].text
 
 
 def test_the_plain_order_moves_nothing_inside_a_block(counted: Ladder) -> None:
@@ -195,4 +195,4 @@ def test_registers_and_residency(counted: Ladder) -> None:
         best = row.name == "hgemm_best"
         assert row.blocks_per_sm == (1 if best else 2)
         assert row.intensity == pytest.approx(256 / 3 if best else 64)
-        assert row.shared_bytes == RUNGS[row.name].shared_bytes(DTYPES["bf16"])
+        assert row.shared_bytes == KERNELS[row.name].shared_bytes(DTYPES["bf16"])

@@ -10,7 +10,7 @@ import pytest
 from tilewright.bench.ladder import Ladder, build_rung, climb, rung_launch
 from tilewright.dtypes import FP32
 from tilewright.engines.base import Engine
-from tilewright.ladder.rungs import KERNEL, RUNGS, select
+from tilewright.ladder.rungs import KERNEL, KERNELS, select
 from tilewright.problem import Problem
 from tilewright.sass import disassemble
 from tilewright.verify import judge, oracle, random_operands
@@ -18,7 +18,7 @@ from tilewright.verify import judge, oracle, random_operands
 pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC's bindings are not installed")
 
 SIMT = [rung.name for rung in select("simt")]
-TILED = [name for name in SIMT if RUNGS[name].tile.tm == 8]
+TILED = [name for name in SIMT if KERNELS[name].tile.tm == 8]
 ARCHS = ["sm_80", "sm_86", "sm_89", "sm_90", "sm_120"]
 # Bytes that NVRTC 12.9 and 13.0 spill; 13.5 spills none. The counts of PTX differ too: where a test
 # compares instructions, it says by how much in both.
@@ -42,11 +42,11 @@ def test_right(engine: Engine, name: str, m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize("name", TILED)
 @pytest.mark.parametrize("steps", [1, 2, 3, 4])
 def test_right_at_every_small_number_of_steps(engine: Engine, name: str, steps: int) -> None:
-    check(engine, name, 128, 256, steps * RUNGS[name].tile.bk)
+    check(engine, name, 128, 256, steps * KERNELS[name].tile.bk)
 
 
 def check(engine: Engine, name: str, m: int, n: int, k: int) -> None:
-    rung, problem = RUNGS[name], Problem(m, n, k, FP32)
+    rung, problem = KERNELS[name], Problem(m, n, k, FP32)
     assert rung.refusal(problem) is None
     a, b = random_operands(m, n, k, FP32, seed=m + n + k)
     out = engine.upload(np.full((m, n), np.nan, np.float32))
@@ -64,7 +64,7 @@ def check(engine: Engine, name: str, m: int, n: int, k: int) -> None:
 @pytest.mark.parametrize("name", SIMT)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_no_spills(name: str, arch: str) -> None:
-    used = build_rung(RUNGS[name], Problem(128, 256, 64, FP32), arch).resources[KERNEL]
+    used = build_rung(KERNELS[name], Problem(128, 256, 64, FP32), arch).resources[KERNEL]
     assert used.spill_bytes <= SPILLS.get((name, arch), 0)
     assert used.stack_bytes <= SPILLS.get((name, arch), 0)
     # Of 65,536 registers: two blocks of 256 threads, or of 1,024 where a thread has one element.
@@ -182,7 +182,9 @@ def test_a_cut_tile_of_best_costs_what_a_whole_one_does() -> None:
 
 def test_the_main_loop_of_best_is_fmas() -> None:
     """2,048 of them a K tile, and at most 150 instructions beside them."""
-    code = disassemble(build_rung(RUNGS["sgemm_best"], Problem(128, 256, 64, FP32), "sm_90").cubin)
+    code = disassemble(
+        build_rung(KERNELS["sgemm_best"], Problem(128, 256, 64, FP32), "sm_90").cubin
+    )
     if code is None:
         pytest.skip("nvdisasm is not installed")
     opcodes = [instruction.opcode for instruction in code[KERNEL]]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tilewright.bench.user_kernel import CudaKernel
     from tilewright.engines.base import Buffer
     from tilewright.engines.gpu import GpuEngine
-    from tilewright.ladder.rungs import Rung
+    from tilewright.ladder.rungs import KernelRung
     from tilewright.problem import Problem
     from tilewright.verify import Oracle
 
@@ -129,7 +129,7 @@ def enter_peer(peer: Peer, arena: Arena) -> Contestant:
     return Contestant(peer.name, bound.enqueue, version=bound.version, deliver=bound.deliver)
 
 
-def enter_rung(rung: Rung, arena: Arena) -> Contestant:
+def enter_rung(rung: KernelRung, arena: Arena) -> Contestant:
     engine, problem = arena.engine, arena.problem
     artifact = build_rung(rung, problem, engine.arch)
     launches = [

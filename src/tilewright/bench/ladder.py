@@ -13,7 +13,7 @@ from tilewright.engines.choose import open_engine
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError
 from tilewright.gpus import Gpu, gpu_named
-from tilewright.ladder.rungs import KERNEL, Rung, select
+from tilewright.ladder.rungs import KERNEL, KernelRung, select_kernels
 from tilewright.launch import Launch, gemm_args
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
@@ -167,9 +167,9 @@ def climb(
     """
     names = (rungs,) if isinstance(rungs, str) else tuple(rungs or ())
     default = DEFAULT_FAMILY if family is None else family
-    chosen = select(None if every_family or names else default, names)
+    chosen = select_kernels(None if every_family or names else default, names)
     if names and family is not None:
-        select(family)
+        select_kernels(family)
     kinds = _by_dtype(chosen, None if dtype is None else dtype_of(dtype))
     opened = open_engine(engine, gpu)
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
@@ -193,9 +193,9 @@ def climb(
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _by_dtype(chosen: Sequence[Rung], dtype: DType | None) -> dict[DType, list[Rung]]:
+def _by_dtype(chosen: Sequence[KernelRung], dtype: DType | None) -> dict[DType, list[KernelRung]]:
     """The rungs by the type that they run in: this one, or the first that each takes."""
-    groups: dict[DType, list[Rung]] = {}
+    groups: dict[DType, list[KernelRung]] = {}
     for rung in chosen:
         groups.setdefault(dtype or DTYPES[rung.dtypes[0]], []).append(rung)
     return groups
@@ -212,7 +212,10 @@ def _share(progress: Progress | None, number: int, parts: int) -> Progress:
 
 
 def _part(
-    opened: GpuEngine | EmulatorEngine, these: Sequence[Rung], refusals: dict[str, str], run: _Run
+    opened: GpuEngine | EmulatorEngine,
+    these: Sequence[KernelRung],
+    refusals: dict[str, str],
+    run: _Run,
 ) -> Ladder:
     """The rungs of one type, counted or timed."""
     if isinstance(opened, EmulatorEngine):
@@ -246,7 +249,7 @@ class _Run:
 
 
 def _count(
-    engine: EmulatorEngine, chosen: Sequence[Rung], refusals: dict[str, str], run: _Run
+    engine: EmulatorEngine, chosen: Sequence[KernelRung], refusals: dict[str, str], run: _Run
 ) -> Ladder:
     """The ladder in the emulator."""
     problem = run.problem
@@ -287,14 +290,14 @@ def _notes(engine: EmulatorEngine, rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-def build_rung(rung: Rung, problem: Problem, arch: str) -> Artifact:
+def build_rung(rung: KernelRung, problem: Problem, arch: str) -> Artifact:
     """The rung compiled for the problem's type. Raises: ToolchainError."""
     source = Source(rung.file, rung.text, rung.defines(problem.dtype))
     return build(source, arch)
 
 
 def rung_launch(
-    rung: Rung,
+    rung: KernelRung,
     artifact: Artifact,
     problem: Problem,
     buffers: tuple[Buffer, Buffer, Buffer],
@@ -329,7 +332,7 @@ def identity(name: str, family: str, engine: Engine, problem: Problem) -> dict[s
     }
 
 
-def skipped(rung: Rung, engine: Engine, problem: Problem, reason: str) -> Row:
+def skipped(rung: KernelRung, engine: Engine, problem: Problem, reason: str) -> Row:
     fields = identity(rung.name, rung.family, engine, problem)
     return Row(**fields, status="skipped", reason=reason)
 
@@ -344,7 +347,9 @@ def judged(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def resources(rung: Rung, problem: Problem, launch: Launch, gpu: Gpu | None) -> dict[str, Any]:
+def resources(
+    rung: KernelRung, problem: Problem, launch: Launch, gpu: Gpu | None
+) -> dict[str, Any]:
     """The fields known from the artifact; residency only for a GPU of the table."""
     used = launch.artifact.resources[KERNEL]
     shared = used.static_shared_bytes + launch.shared_bytes
@@ -359,7 +364,7 @@ def resources(rung: Rung, problem: Problem, launch: Launch, gpu: Gpu | None) -> 
 
 
 def _counted_row(
-    rung: Rung,
+    rung: KernelRung,
     engine: EmulatorEngine,
     problem: Problem,
     launch: Launch,

@@ -14,7 +14,7 @@ from tilewright.bench.record import Measurement, source_hash
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import Gpu, gpu_reported
-from tilewright.ladder.rungs import KERNEL, Rung
+from tilewright.ladder.rungs import KERNEL, KernelRung
 from tilewright.model.limiter import Counts, Limits, Run, limits
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.model.raster import Grid, order_named, wave_reads
@@ -35,7 +35,7 @@ WARPS_OF_A_STREAM = 8  # two for each scheduler
 class Limited:
     """A rung on a problem: its limits, how it is resident, and the newest time measured."""
 
-    rung: Rung
+    rung: KernelRung
     problem: Problem
     gpu: Gpu
     limits: Limits
@@ -50,7 +50,9 @@ class Limited:
         return self.limits.predicted_us / self.measured.us - 1
 
 
-def limited(rung: Rung, problem: Problem, gpu: Gpu, lines: Iterable[Measurement] = ()) -> Limited:
+def limited(
+    rung: KernelRung, problem: Problem, gpu: Gpu, lines: Iterable[Measurement] = ()
+) -> Limited:
     """Counts one block at two depths of K and scales: blocks do equal work, steps too.
 
     Raises: InputError for a problem that the rung does not take, ToolchainError without NVRTC,
@@ -76,7 +78,7 @@ def limited(rung: Rung, problem: Problem, gpu: Gpu, lines: Iterable[Measurement]
     return Limited(rung, problem, gpu, found, run, newest(lines, rung, problem, gpu))
 
 
-def streams(rung: Rung) -> int:
+def streams(rung: KernelRung) -> int:
     """The customers of an SM's pipes that a block is: with one set of fragments a warp, one.
 
     What a warp loads into a second set does not wait for the products of the first; eight warps
@@ -88,7 +90,7 @@ def streams(rung: Rung) -> int:
     return max(1, rung.threads * rung.fragment_sets // (32 * WARPS_OF_A_STREAM))
 
 
-def one_block(rung: Rung, problem: Problem, gpu: Gpu, steps: int) -> Report:
+def one_block(rung: KernelRung, problem: Problem, gpu: Gpu, steps: int) -> Report:
     """The report of one block's tile of C, over so many steps of K."""
     small = Problem(rung.tile.bm, rung.tile.bn, rung.tile.bk * steps, problem.dtype)
     engine = EmulatorEngine(gpu)
@@ -144,7 +146,7 @@ def scaled(few: Counts, many: Counts, steps: int) -> Counts:
     )
 
 
-def _dram_bytes(rung: Rung, problem: Problem, gpu: Gpu, held: int) -> int:
+def _dram_bytes(rung: KernelRung, problem: Problem, gpu: Gpu, held: int) -> int:
     """C once, and A and B once where they fit the L2 cache, else once for each wave."""
     tile, e = rung.tile, problem.dtype.bytes
     grid = Grid(problem.m, problem.n, problem.k, tile.bm, tile.bn, e)
@@ -156,7 +158,7 @@ def _dram_bytes(rung: Rung, problem: Problem, gpu: Gpu, held: int) -> int:
 
 
 def newest(
-    lines: Iterable[Measurement], rung: Rung, problem: Problem, gpu: Gpu
+    lines: Iterable[Measurement], rung: KernelRung, problem: Problem, gpu: Gpu
 ) -> Measurement | None:
     """The latest line of this rung's present code on this problem and GPU."""
     here = source_hash(code_of(rung.text))

@@ -21,7 +21,7 @@ from tilewright.bench.user_kernel import CudaKernel
 from tilewright.dtypes import DType
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError
-from tilewright.ladder.rungs import RUNGS, Rung
+from tilewright.ladder.rungs import KERNELS, KernelRung
 
 if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
@@ -131,7 +131,7 @@ class Plan:
 
     shapes: tuple[tuple[str, Shape], ...]
     dtype: DType
-    rungs: tuple[Rung, ...]
+    rungs: tuple[KernelRung, ...]
     kernels: tuple[CudaKernel | FunctionKernel, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
     against: tuple[str, ...] = ()
@@ -245,7 +245,7 @@ def _repro(plan: Plan, shape: Shape, engine: str) -> str:
     """The command that measures this shape again as it was measured here."""
     how, usual = plan.conditions, Conditions()
     words = ["tilewright", "bench", "--shape", str(shape), "--dtype", plan.dtype.name]
-    usual_rungs = {name for name, rung in RUNGS.items() if plan.dtype.name in rung.dtypes}
+    usual_rungs = {name for name, rung in KERNELS.items() if plan.dtype.name in rung.dtypes}
     if plan.kernels or {rung.name for rung in plan.rungs} != usual_rungs:
         words += [word for rung in plan.rungs for word in ("--rung", rung.name)]
     words += [word for kernel in plan.kernels for word in ("--kernel", kernel.word)]

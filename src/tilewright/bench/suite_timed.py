@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tilewright.bench.suites import Shape
     from tilewright.bench.user_function import FunctionKernel
     from tilewright.engines.gpu import GpuEngine
-    from tilewright.ladder.rungs import Rung
+    from tilewright.ladder.rungs import KernelRung
     from tilewright.problem import Problem
 
     Entry = tuple[str, Callable[[Arena], Contestant]]
@@ -102,7 +102,7 @@ def _enter_function(kernel: FunctionKernel, engine: GpuEngine, arena: Arena) -> 
     return enter_peer(kernel.peer(engine), arena)
 
 
-def _enter_rung(rung: Rung, arena: Arena) -> Contestant:
+def _enter_rung(rung: KernelRung, arena: Arena) -> Contestant:
     if reason := rung.refusal(arena.problem, arena.engine.shared_bytes_limit):
         raise InputError(reason)
     return enter_rung(rung, arena)

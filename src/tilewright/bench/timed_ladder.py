@@ -17,7 +17,7 @@ from tilewright.bench.contest import (
 from tilewright.bench.ladder import Ladder, Progress, Row, identity, judged, resources, skipped
 from tilewright.bench.peers import found_peers
 from tilewright.gpus import gpu_reported
-from tilewright.ladder.rungs import RUNGS, Rung
+from tilewright.ladder.rungs import KERNELS, KernelRung
 
 if TYPE_CHECKING:
     from tilewright.engines.gpu import GpuEngine
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def time_rungs(
     engine: GpuEngine,
-    chosen: Sequence[Rung],
+    chosen: Sequence[KernelRung],
     refusals: dict[str, str],
     problem: Problem,
     conditions: Conditions,
@@ -46,7 +46,7 @@ def time_rungs(
     contest = hold(arena, contestants, [peer.name for peer in peers])
     rows = {r.contestant.name: _row(engine, problem, contest, r) for r in contest.results}
     for name, reason in refusals.items():
-        rows[name] = skipped(RUNGS[name], engine, problem, reason)
+        rows[name] = skipped(KERNELS[name], engine, problem, reason)
     order = [peer.name for peer in peers] + [rung.name for rung in chosen]
     return Ladder(
         engine.title,
@@ -59,7 +59,7 @@ def time_rungs(
 
 def _row(engine: GpuEngine, problem: Problem, contest: Contest, result: Result) -> Row:
     name, timing = result.contestant.name, result.timing
-    rung = RUNGS.get(name)
+    rung = KERNELS.get(name)
     fields = identity(name, rung.family if rung else "peer", engine, problem)
     fields |= judged(result.verdict)
     if rung is not None and result.contestant.launch is not None:

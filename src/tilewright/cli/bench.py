@@ -110,7 +110,7 @@ def bench(
     from tilewright.bench.user_kernel import CudaKernel
     from tilewright.dtypes import dtype_of
     from tilewright.engines.choose import open_engine, which
-    from tilewright.ladder.rungs import select
+    from tilewright.ladder.rungs import select_kernels
 
     kernels = tuple(kernel_named(word) for word in dict.fromkeys(kernel or ()))
     sources = [it.path for it in kernels if isinstance(it, CudaKernel)]
@@ -123,7 +123,7 @@ def bench(
     if not suite and not shape:
         raise InputError("name what to measure: --suite square, or --shape 4096x4096x4096.")
     kind = dtype_of(dtype)
-    rungs = select(None, tuple(rung or ())) if rung or not kernel else []
+    rungs = select_kernels(None, tuple(rung or ())) if rung or not kernel else []
     plan = Plan(
         shapes=_shapes(suite or (), shape or ()),
         dtype=kind,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from tilewright.ladder.rungs import Rung
+    from tilewright.ladder.rungs import KernelRung
 
 _CONSTANT = re.compile(r"\b(WM|WN|MMA_M|MMA_N|MMA_K)\s*=\s*(\d+)\s*[,;]")
 
@@ -49,12 +49,12 @@ def hierarchy(
         Type of A, B and C; the rung's first if none is named.
     """
     from tilewright.dtypes import dtype_of
-    from tilewright.ladder.rungs import select
+    from tilewright.ladder.rungs import select_kernels
     from tilewright.problem import Problem
 
     check_targets(json)
     check_range(m=m, n=n, k=k)
-    (chosen,) = select(None, (rung,))
+    (chosen,) = select_kernels(None, (rung,))
     kind = dtype_of(dtype or chosen.dtypes[0])
     if refusal := chosen.refusal(Problem(m, n, k, kind)):
         from tilewright.errors import InputError
@@ -66,7 +66,7 @@ def hierarchy(
     return 0
 
 
-def shape_of(rung: Rung) -> Shape:
+def shape_of(rung: KernelRung) -> Shape:
     """The tiles of a rung: a block's and a thread's from the table, a warp's from its source."""
     named = {name: int(value) for name, value in _CONSTANT.findall(rung.text)}
     tile = rung.tile
@@ -96,7 +96,7 @@ def _row(rung: str, dtype: str, level: Level) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _picture(rung: Rung, dtype: str, found: list[Level]) -> RenderableType:
+def _picture(rung: KernelRung, dtype: str, found: list[Level]) -> RenderableType:
     def draw(width: int) -> Iterator[Text]:
         matrix = found[0]
         yield heading(f"{rung.name}, {matrix.m}×{matrix.n}×{matrix.k} {dtype}")

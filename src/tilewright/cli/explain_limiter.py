@@ -68,14 +68,14 @@ def limiter(
     from tilewright.bench.rung_limits import limited
     from tilewright.dtypes import dtype_of
     from tilewright.gpus import gpu_named
-    from tilewright.ladder.rungs import FAMILIES, select
+    from tilewright.ladder.rungs import FAMILIES, select_kernels
     from tilewright.problem import Problem
 
     check_targets(json, reads=() if measured is None else (measured,))
     check_range(m=m, n=n, k=k)
     chip = gpu_named(gpu)
     named = rung or "hgemm"
-    chosen = select(named) if named in FAMILIES else select(None, (named,))
+    chosen = select_kernels(named) if named in FAMILIES else select_kernels(None, (named,))
     lines = [] if measured is None else load(measured)
     found: list[Limited] = []
     refused: dict[str, TilewrightError] = {}

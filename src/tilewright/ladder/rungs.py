@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from functools import cached_property
-from importlib.resources import files
 
 from tilewright.dtypes import DType
 from tilewright.errors import InputError
+from tilewright.ladder.rung import Rung, alternatives
 from tilewright.launch import GEMM_ARGS, Dim3
 from tilewright.problem import Problem, nearest_multiple
 
@@ -35,20 +34,18 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Rung:
-    """One rung. `buffers` tiles of A and B lie in shared memory at a time, and `staged` elements
+class KernelRung(Rung):
+    """A rung that is a `.cu` file with one kernel, A, B and C row-major.
+
+    `buffers` tiles of A and B lie in shared memory at a time, and `staged` elements
     of C beside them; `pad_m` elements behind each K column of A's tile hold nothing. `order` is
     the way of its blocks over the tiles (model/raster.py); `step_m` and `step_n` what m and n must
     be multiples of where that is less than a tile: the last tile may then be cut.
     """
 
-    name: str
-    family: str
-    file: str
     tile: Tile
     threads: int
     buffers: int
-    dtypes: tuple[str, ...]
     staged: int = 0
     order: str = "panels:8"
     step_m: int | None = None
@@ -56,15 +53,6 @@ class Rung:
     fragment_sets: int = 1  # that a warp holds: with two it loads one and multiplies the other
     pad_m: int = 0
     step_n: int | None = None
-
-    @cached_property
-    def text(self) -> str:
-        return (files("tilewright.ladder") / self.file).read_text(encoding="utf-8")
-
-    @cached_property
-    def idea(self) -> str:
-        """The sentence after the name in the file's first line."""
-        return self.text.split("\n", 1)[0].split(": ", 1)[1]
 
     def shared_bytes(self, dtype: DType) -> int:
         """Dynamic shared memory of a block, in bytes; the kernel asserts it against its Smem."""
@@ -101,14 +89,10 @@ class Rung:
         return self.step_m or self.tile.bm, self.step_n or self.tile.bn, self.tile.bk
 
     def refusal(self, problem: Problem, shared_bytes_limit: int | None = None) -> str | None:
-        """Why this rung does not take the problem, as a sentence with the way out; else None.
-
-        `shared_bytes_limit` is what the GPU gives a block, where a GPU has been chosen.
-        """
         if problem.layout != "nn":
             return f"{self.name} takes A and B row-major (nn), not {problem.layout}."
-        if problem.dtype.name not in self.dtypes:
-            return f"{self.name} takes {_or(self.dtypes)}, not {problem.dtype.name}."
+        if why := super().refusal(problem):
+            return why
         for axis, multiple in zip("mnk", self.steps, strict=True):
             extent = getattr(problem, axis)
             if extent % multiple:
@@ -134,29 +118,29 @@ def _hgemm(
     threads: int = 256,
     order: str = "panels:8",
     fragment_sets: int = 1,
-) -> Rung:
-    return Rung(
+) -> KernelRung:
+    return KernelRung(
         name,
         "hgemm",
         f"hgemm/{number}_{name}.cu",
+        ("bf16", "fp16"),
         Tile(128, 128, bk),
         threads,
         buffers,
-        ("bf16", "fp16"),
         order=order,
         fragment_sets=fragment_sets,
     )
 
 
 # Tiles of 256 rows, of which the last may be half a one; eight warps stage 16 rows of 64 each.
-_HGEMM_BEST = Rung(
+_HGEMM_BEST = KernelRung(
     "hgemm_best",
     "hgemm",
     "hgemm/90_hgemm_best.cu",
+    ("bf16", "fp16"),
     Tile(256, 128, 64),
     threads=256,
     buffers=3,
-    dtypes=("bf16", "fp16"),
     staged=8 * 16 * 64,
     order="panels:16",
     step_m=128,
@@ -165,31 +149,31 @@ _HGEMM_BEST = Rung(
 )
 
 
-def _simt(number: int, name: str, tile: Tile, buffers: int) -> Rung:
+def _simt(number: int, name: str, tile: Tile, buffers: int) -> KernelRung:
     file = f"simt/{number}_{name}.cu"
     threads = tile.bm // (tile.tm or 1) * (tile.bn // (tile.tn or 1))
-    return Rung(name, "simt", file, tile, threads, buffers, ("fp32",))
+    return KernelRung(name, "simt", file, ("fp32",), tile, threads, buffers)
 
 
 _ELEMENT = Tile(32, 32, 1, 1, 1)  # of C a thread, straight from global memory
 _REGISTERS = Tile(128, 128, 16, 8, 8)
 
 # Tiles of 256 columns, of which the last may be half a one; panels are four of them wide.
-_SGEMM_BEST = Rung(
+_SGEMM_BEST = KernelRung(
     "sgemm_best",
     "simt",
     "simt/95_sgemm_best.cu",
+    ("fp32",),
     Tile(128, 256, 16, 8, 16),
     threads=256,
     buffers=3,
-    dtypes=("fp32",),
     order="panels:4",
     pad_m=4,
     step_n=128,
 )
 
 
-RUNGS: dict[str, Rung] = {
+KERNELS: dict[str, KernelRung] = {
     rung.name: rung
     for rung in (
         _hgemm(10, "hgemm_naive", buffers=1),
@@ -213,6 +197,8 @@ RUNGS: dict[str, Rung] = {
         _SGEMM_BEST,
     )
 }
+
+RUNGS: dict[str, Rung] = {**KERNELS}
 
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(rung.family for rung in RUNGS.values()))
 
@@ -238,10 +224,22 @@ def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
     ]
 
 
+def select_kernels(family: str | None, names: tuple[str, ...] = ()) -> list[KernelRung]:
+    """As `select`, for what only a kernel has: a tile, threads, shared memory.
+
+    Raises: InputError also for a rung that is no kernel.
+    """
+    found = []
+    for rung in select(family, names):
+        if not isinstance(rung, KernelRung):
+            raise InputError(
+                f"{rung.name} is a function in Python: it has no tile, threads and shared memory "
+                f"of its own to look at; take a kernel, as {next(iter(KERNELS))}."
+            )
+        found.append(rung)
+    return found
+
+
 def _hint(word: str, known: tuple[str, ...], otherwise: str = "") -> str:
     near = get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]}?" if near else otherwise or f"use {_or(known)}."
-
-
-def _or(words: tuple[str, ...]) -> str:
-    return " or ".join((", ".join(words[:-1]), words[-1]) if len(words) > 1 else words)
+    return f"did you mean {near[0]}?" if near else otherwise or f"use {alternatives(known)}."
