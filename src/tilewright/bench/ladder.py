@@ -14,7 +14,7 @@ from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError
 from tilewright.gpus import Gpu, gpu_named
 from tilewright.ladder.rungs import KERNEL, KernelRung, select_kernels
-from tilewright.launch import Launch, gemm_args
+from tilewright.launch import Launch
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.problem import Problem, whole
@@ -291,9 +291,12 @@ def _notes(engine: EmulatorEngine, rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def build_rung(rung: KernelRung, problem: Problem, arch: str) -> Artifact:
-    """The rung compiled for the problem's type. Raises: ToolchainError."""
-    source = Source(rung.file, rung.text, rung.defines(problem.dtype))
-    return build(source, arch)
+    """The rung compiled for the problem's type and layout, and a GPU of this architecture.
+
+    Raises: ToolchainError.
+    """
+    source = Source(rung.file, rung.text, rung.defines(problem.dtype, problem.layout))
+    return build(source, rung.target(arch))
 
 
 def rung_launch(
@@ -306,14 +309,14 @@ def rung_launch(
     """The launch that computes C = A·B into the third buffer, on a GPU of so many
     multiprocessors."""
     a, b, c = (buffer.address for buffer in buffers)
-    args = gemm_args(a, b, c, problem.m, problem.n, problem.k)
     return Launch(
         artifact,
         KERNEL,
         rung.grid(problem, sms),
         (rung.threads, 1, 1),
-        (args,),
+        rung.params(problem, a, b, c),
         rung.shared_bytes(problem.dtype),
+        rung.cluster,
     )
 
 

@@ -13,12 +13,10 @@ struct TmaGemmArgs {                                  // C[M, N] = A[M, K] * B[K
   int M, N, K;
 };
 
+#define AT(FIELD) __INTADDR__(&((TmaGemmArgs*)0)->FIELD)  // offsetof, also for NVRTC before 13.5
 static_assert(sizeof(TmaGemmArgs) == TMA_GEMM_ARGS_BYTES &&
-                  __builtin_offsetof(TmaGemmArgs, A_map) == TMA_GEMM_ARGS_A_MAP &&
-                  __builtin_offsetof(TmaGemmArgs, B_map) == TMA_GEMM_ARGS_B_MAP &&
-                  __builtin_offsetof(TmaGemmArgs, C_map) == TMA_GEMM_ARGS_C_MAP &&
-                  __builtin_offsetof(TmaGemmArgs, C) == TMA_GEMM_ARGS_C &&
-                  __builtin_offsetof(TmaGemmArgs, M) == TMA_GEMM_ARGS_M &&
-                  __builtin_offsetof(TmaGemmArgs, N) == TMA_GEMM_ARGS_N &&
-                  __builtin_offsetof(TmaGemmArgs, K) == TMA_GEMM_ARGS_K,
+                  AT(A_map) == TMA_GEMM_ARGS_A_MAP && AT(B_map) == TMA_GEMM_ARGS_B_MAP &&
+                  AT(C_map) == TMA_GEMM_ARGS_C_MAP && AT(C) == TMA_GEMM_ARGS_C &&
+                  AT(M) == TMA_GEMM_ARGS_M && AT(N) == TMA_GEMM_ARGS_N && AT(K) == TMA_GEMM_ARGS_K,
               "launch.py and tma_gemm_args.cuh disagree");
+#undef AT
