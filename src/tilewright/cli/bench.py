@@ -24,6 +24,7 @@ def bench(
     *,
     suite: Words = None,
     shape: Words = None,
+    layout: str | None = None,
     dtype: str = "bf16",
     rung: Words = None,
     kernel: Words = None,
@@ -59,6 +60,9 @@ def bench(
     shape
         MxNxK or MxNxK:layout (nn, nt, tn, tt); an extent may be a range first:last:step. May be
         given again.
+    layout
+        nn, nt, tn or tt: how A and B lie where a shape names no layout; nn if none is named. nt is
+        B stored [N, K].
     dtype
         Type of A, B and C: bf16 or fp16, with fp32 sums; fp32 for kernels of your own.
     rung
@@ -122,10 +126,12 @@ def bench(
         raise InputError(f"cache={cache!r} is not known; use cold or warm.")
     if not suite and not shape:
         raise InputError("name what to measure: --suite square, or --shape 4096x4096x4096.")
+    if layout is not None and not shape:
+        raise InputError("--layout is for shapes in words; those of a suite have their own.")
     kind = dtype_of(dtype)
     rungs = select_kernels(None, tuple(rung or ())) if rung or not kernel else []
     plan = Plan(
-        shapes=_shapes(suite or (), shape or ()),
+        shapes=_shapes(suite or (), shape or (), layout or "nn"),
         dtype=kind,
         rungs=tuple(it for it in rungs if rung or kind.name in it.dtypes),
         kernels=kernels,
@@ -154,7 +160,9 @@ def bench(
     return 2 if run.never_ran(plan.labels.values()) else 0
 
 
-def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str, Shape], ...]:
+def _shapes(
+    suite_names: Sequence[str], words: Sequence[str], layout: str
+) -> tuple[tuple[str, Shape], ...]:
     """Every shape under the name of its suite; those given in words under "shape"."""
     from tilewright.bench.suites import parse_shapes, suite, suites
 
@@ -162,5 +170,5 @@ def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str
     for name in suite_names:
         for one in suites() if name == "all" else (name,):
             found += [(one, shape) for shape in suite(one)]
-    found += [("shape", shape) for shape in parse_shapes(words)]
+    found += [("shape", shape) for shape in parse_shapes(words, layout)]
     return tuple(dict.fromkeys(found))
