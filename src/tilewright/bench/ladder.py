@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from tilewright.bench.inputs import operands
+from tilewright.bench.inputs import logical, operands
 from tilewright.build import Artifact, Source, build
 from tilewright.dtypes import DTYPES, DType, dtype_of
 from tilewright.engines.choose import open_engine
@@ -146,6 +146,7 @@ def climb(
     n: SupportsIndex | None = None,
     k: SupportsIndex | None = None,
     dtype: object = None,
+    layout: str = "nn",
     rungs: str | Sequence[str] | None = (),
     engine: str = "auto",
     gpu: str | None = None,
@@ -159,7 +160,8 @@ def climb(
     Shapes   4096³ on a GPU and 256×384×192 in the emulator where m, n or k is not given.
     Types    the first that each rung takes where no dtype is given: "bf16" for hgemm (or "fp16"),
              "fp32" for simt. Sums are fp32; random operands from `seed` (`inputs` normal,
-             uniform, integers or zeros).
+             uniform, integers or zeros). `layout` nn, nt, tn or tt says how A and B lie: nt is B
+             stored [N, K].
     Raises   InputError for unknown names or a shape that no rung, or a rung that was named, does
              not take; EngineError; ToolchainError without NVRTC. A wrong result is a row.
     Cost     compiles each rung once and caches it; milliseconds a rung in the emulator at the
@@ -175,12 +177,12 @@ def climb(
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
     given = zip("mnk", (m, n, k), defaults, strict=True)
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
-    problems = {kind: Problem(rows, cols, depth, kind) for kind in kinds}
+    problems = {kind: Problem(rows, cols, depth, kind, layout) for kind in kinds}
     whys = {
         rung.name: why
         for kind, these in kinds.items()
         for rung in these
-        if (why := rung.refusal(problems[kind], opened.shared_bytes_limit))
+        if (why := rung.refusal(problems[kind], opened.shared_bytes_limit, opened.arch))
     }
     if whys and (names or len(whys) == len(chosen)):
         raise InputError(next(iter(whys.values())))
@@ -256,7 +258,7 @@ def _count(
     takers = [rung for rung in chosen if rung.name not in refusals]
     artifacts = {rung.name: build_rung(rung, problem, engine.arch) for rung in takers}
     a, b = operands(problem, run.inputs, run.seed)
-    reference = oracle(a, b, problem.dtype, run.seed)
+    reference = oracle(*logical(problem, a, b), problem.dtype, run.seed)
     buffers = engine.upload(a), engine.upload(b)
     rows: list[Row] = []
     reports: dict[str, Report] = {}

@@ -24,6 +24,7 @@ def ladder(
     n: Annotated[MaybeWhole, Parameter(name=["-n", "--n"])] = None,
     k: Annotated[MaybeWhole, Parameter(name=["-k", "--k"])] = None,
     dtype: str | None = None,
+    layout: str = "nn",
     rung: Annotated[list[str] | None, Parameter(negative=())] = None,
     engine: str = "auto",
     gpu: str | None = None,
@@ -53,6 +54,8 @@ def ladder(
     dtype
         Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt; the family's first if none is
         named. Sums are fp32.
+    layout
+        How A and B lie: nn, nt (B stored [N, K]), tn or tt. hgemm and simt take nn.
     rung
         Only this rung; give the option again for another one. --list names them.
     engine
@@ -89,6 +92,7 @@ def ladder(
             n=n,
             k=k,
             dtype=dtype,
+            layout=layout,
             rungs=rung or (),
             engine=engine,
             gpu=gpu,
