@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.includes import code_of
-from tilewright.bench.record import Measurement, load, source_hash
+from tilewright.bench.record import Measurement, load
 from tilewright.bench.report import render
+from tilewright.bench.rung_code import hash_of
 from tilewright.ladder.rung import Rung
 from tilewright.ladder.rungs import RUNGS, select
 
@@ -41,15 +41,15 @@ def test_the_readme_shows_the_measurements() -> None:
 
 def found(rung: Rung) -> str:
     """What the header says was found."""
-    match = re.search(r"// Found +(.*?)\n// Next", rung.text, re.S)
+    match = re.search(r"^(//|#) Found +(.*?)\n\1 Next", rung.text, re.S | re.M)
     assert match is not None
-    return re.sub(r"\n// +", " ", match[1])
+    return re.sub(rf"\n{match[1]} +", " ", match[2])
 
 
 @pytest.mark.parametrize("rung", MEASURED, ids=lambda rung: rung.name)
 def test_the_newest_measurement_is_of_this_code(rung: Rung) -> None:
     """A change of the code, not of a comment, makes its measurement stale: measure again."""
-    assert newest(rung.name).source_hash == source_hash(code_of(rung.text))
+    assert newest(rung.name).source_hash == hash_of(rung)
     assert newest(rung.name).correct
 
 

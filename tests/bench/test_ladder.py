@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.bench import host_rungs
 from tilewright.bench.ladder import Ladder, climb
 from tilewright.bench.meaning import meaning
 from tilewright.emulator.report import Report
@@ -81,25 +82,28 @@ def test_each_family_has_a_type_of_its_own() -> None:
         progress=lambda *step: told.append(step),
     )  # fmt: skip
     assert every.correct
-    assert [row.name for row in every] == list(RUNGS) == list(every.reports)
+    assert [row.name for row in every] == list(RUNGS)
+    assert list(every.reports) == list(KERNELS)
     assert [row.dtype for row in every] == [rung.dtypes[0] for rung in RUNGS.values()]
-    assert len(every.parts) == len({row.dtype for row in every})
+    assert len(every.parts) == len({(row.dtype, row.engine) for row in every})
     shares = [done / total for _, done, total in told]
     assert shares == sorted(shares)
     assert shares[-1] == 1
     text = str(every)
     assert "128×128×64 bf16 on PTX" in text
     assert "128×128×64 fp32 on PTX" in text
+    assert f"128×128×64 fp32 on {host_rungs.title()}" in " ".join(text.split())
     assert "Against hgemm_bcf_dbf_rw" not in text
     assert text.count("Counts, not times") == 1
 
 
 def test_one_type_for_all_families_leaves_out_the_others() -> None:
     every = climb(m=128, n=128, k=64, dtype="fp16", engine="emulator", every_family=True)
-    assert not every.parts
+    assert len(every.parts) == len({row.engine for row in every})
     reasons = {row.family: row.reason for row in every}
     assert reasons.keys() == set(FAMILIES)
     assert reasons["hgemm"] is None
+    assert reasons["cpu"] is None
     assert (reasons["simt"] or "").endswith("takes fp32, not fp16.")
 
 

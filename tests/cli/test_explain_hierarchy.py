@@ -73,6 +73,7 @@ def test_the_picture(shown: Any) -> None:
     [
         ("hgemm_bfc", "rung='hgemm_bfc' is not known; did you mean hgemm_bcf?"),
         ("hgemm_bcf -m 100", "m=100 is not a multiple of 128, as hgemm_bcf needs; the nearest"),
+        ("cpu_loops", "cpu_loops is a function in Python: it has no tile, threads and shared "),
         ("hgemm_bcf --dtype fp32", "hgemm_bcf takes bf16 or fp16, not fp32."),
     ],
 )

@@ -104,6 +104,8 @@ def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
         ("hgemm -m 100", "m=100 is not a multiple of 128, as hgemm_naive needs; the nearest"),
         ("--measured /nowhere.jsonl", "/nowhere.jsonl cannot be read:"),
         ("--gpu b200", "gpu='b200' is not in the table; did you mean h200?"),
+        ("cpu_blas", "cpu_blas is a function in Python: it has no tile, threads and shared "),
+        ("cpu", "cpu_loops is a function in Python: it has no tile, threads and shared "),
         ("--dtype fp32", "hgemm_naive takes bf16 or fp16, not fp32."),
     ],
 )

@@ -157,8 +157,8 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
         (["--all", "hgemm"], "--all runs every family; leave out the family and --rung."),
         (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "
          "--rung."),
-        ([""], "family='' is not known; use hgemm or simt."),
-        (["--list", "nope"], "family='nope' is not known; use hgemm or simt."),
+        ([""], "family='' is not known; use hgemm, simt or cpu."),
+        (["--list", "nope"], "family='nope' is not known; use hgemm, simt or cpu."),
         (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
         (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),
@@ -255,6 +255,24 @@ def test_a_family_in_its_own_type(capsys: pytest.CaptureFixture[str]) -> None:
     assert {(row["dtype"], row["family"], row["status"]) for row in rows} == {
         ("fp32", "simt", "ok")
     }
+
+
+def test_the_host_s_family_needs_no_compiler(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tilewright import nvrtc
+
+    monkeypatch.setattr(nvrtc, "_loaded", pytest.fail)
+    assert run(["ladder", "cpu", *SMALL, "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    rows = json.loads(captured.out)["rows"]
+    assert [row["name"] for row in rows] == [rung.name for rung in select("cpu")]
+    for row in rows:
+        assert list(row) == FIELDS
+        assert (row["engine"], row["dtype"], row["status"]) == ("cpu", "fp32", "ok")
+        assert row["us"] > 0
+        assert {value for name, value in row.items() if name not in FIELDS[:15]} == {None}
+    assert "rel." in captured.err
 
 
 @needs_nvrtc

@@ -14,7 +14,15 @@ from tilewright.dtypes import BF16, DTYPES, FP16, FP32
 from tilewright.errors import InputError
 from tilewright.gpus import GPUS
 from tilewright.ladder.rung import Rung
-from tilewright.ladder.rungs import FAMILIES, KERNELS, KernelRung, Tile, select, select_kernels
+from tilewright.ladder.rungs import (
+    FAMILIES,
+    KERNELS,
+    RUNGS,
+    KernelRung,
+    Tile,
+    select,
+    select_kernels,
+)
 from tilewright.model.raster import Grid, order_named, wave_reads
 from tilewright.problem import Problem
 
@@ -25,7 +33,8 @@ PACKAGE = Path(str(files("tilewright")))
 
 def code(text: str) -> list[str]:
     """The lines without comments, blank ones and indentation."""
-    bare = (re.sub(r"\s+", " ", line.split("//")[0]).strip() for line in text.splitlines())
+    mark = "//" if text.startswith("//") else "#"
+    bare = (re.sub(r"\s+", " ", line.split(mark)[0]).strip() for line in text.splitlines())
     return [line for line in bare if line]
 
 
@@ -54,12 +63,13 @@ def test_one_idea_a_rung(pair: tuple[Rung, Rung]) -> None:
     assert tuned or len(changed(before.text, after.text)) <= BUDGET
 
 
-@pytest.mark.parametrize("rung", KERNELS.values(), ids=lambda rung: rung.name)
-def test_the_header_tells_the_idea(rung: KernelRung) -> None:
+@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda rung: rung.name)
+def test_the_header_tells_the_idea(rung: Rung) -> None:
     lines = rung.text.splitlines()
-    assert lines[0].startswith(f"// {rung.name}: ")
+    mark = "//" if isinstance(rung, KernelRung) else "#"
+    assert lines[0].startswith(f"{mark} {rung.name}: ")
     assert rung.idea.endswith(".")
-    words = [line[3:12].strip() for line in lines if re.match(r"// [A-Z]\w+ {2,}\S", line)]
+    words = [line.split()[1] for line in lines if re.match(rf"{mark} [A-Z]\w+ {{2,}}\S", line)]
     assert words == ["Idea", "Expect", "Found", "Next"]
 
 
@@ -71,17 +81,24 @@ def test_banners_in_order(rung: KernelRung) -> None:
     assert ("Smem" in found) == (rung.buffers > 0)
 
 
-@pytest.mark.parametrize("rung", KERNELS.values(), ids=lambda rung: rung.name)
-def test_the_file_carries_number_and_name(rung: KernelRung) -> None:
-    assert re.fullmatch(rf"{rung.family}/\d\d_{rung.name}\.cu", rung.file)
-    assert 'extern "C" __global__' in rung.text
+@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda rung: rung.name)
+def test_the_file_carries_number_and_name(rung: Rung) -> None:
+    ending, function = (
+        ("cu", 'extern "C" __global__')
+        if isinstance(rung, KernelRung)
+        else ("py", "\ndef gemm(a: ")
+    )
+    assert re.fullmatch(rf"{rung.family}/\d\d_{rung.name}\.{ending}", rung.file)
+    assert function in rung.text
 
 
 def test_every_file_is_in_the_table() -> None:
     there = {
-        str(path.relative_to(PACKAGE / "ladder")) for path in (PACKAGE / "ladder").rglob("*.cu")
+        str(path.relative_to(PACKAGE / "ladder"))
+        for path in (PACKAGE / "ladder").glob("*/*")
+        if path.suffix in (".cu", ".py")
     }
-    assert there == {rung.file for rung in KERNELS.values()}
+    assert there == {rung.file for rung in RUNGS.values()}
 
 
 def test_asm_only_in_ptx_wrappers() -> None:
@@ -226,8 +243,8 @@ def test_a_tile_may_be_cut_where_the_table_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize("rung", KERNELS.values(), ids=lambda rung: rung.name)
-def test_every_rung_takes_the_shapes_of_the_contract(rung: KernelRung) -> None:
+@pytest.mark.parametrize("rung", RUNGS.values(), ids=lambda rung: rung.name)
+def test_every_rung_takes_the_shapes_of_the_contract(rung: Rung) -> None:
     """M and N in multiples of 128, K of 64."""
     for m, n, k in ((128, 128, 64), (128, 384, 192), (384, 128, 320)):
         for name in rung.dtypes:
@@ -266,3 +283,5 @@ def test_select_kernels_gives_kernels() -> None:
     assert [rung.tile.bk for rung in select_kernels(None, ("hgemm_bk64", "hgemm_bcf"))] == [32, 64]
     with pytest.raises(InputError, match="rung='hgemm_bfc' is not known"):
         select_kernels(None, ("hgemm_bfc",))
+    with pytest.raises(InputError, match=r"cpu_blas is a function in Python: .* as hgemm_naive\."):
+        select_kernels(None, ("cpu_blas",))

@@ -38,5 +38,5 @@ def read(
 
 
 def _on_the_ladder(line: Measurement, dtype: str, gpu: str | None) -> bool:
-    here = line.dtype == dtype and (gpu or "").lower() in line.gpu.lower()
+    here = line.dtype == dtype and (gpu or "").lower() in line.machine.lower()
     return here and is_kernel(line) and (line.m, line.n, line.k, line.layout) == (*ON_GPU, "nn")

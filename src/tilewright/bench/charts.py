@@ -209,23 +209,23 @@ def gather(
         shapes = _few(dict.fromkeys(_shape(line) for line in chosen))
         raise InputError(f"there are no {what} that were found correct; there is {shapes}.")
     if kind == "roofline":
-        return replace(chart, roofs=_ceiling(chosen[0].gpu, dtype, measured))
+        return replace(chart, roofs=_ceiling(chosen[0].machine, dtype, measured))
     return chart if kind == "ladder" else replace(chart, noise=_noise(chart, measured))
 
 
 def is_kernel(line: Measurement) -> bool:
-    """Not a roof's line and not a rival's second timing."""
-    return not (line.name.startswith(_ROOF) or line.name.endswith(_AGAIN))
+    """Of a GPU, and not a roof's line nor a rival's second timing."""
+    return line.gpu is not None and not (line.name.startswith(_ROOF) or line.name.endswith(_AGAIN))
 
 
 def _of_gpu(lines: Sequence[Measurement], gpu: str | None) -> list[Measurement]:
     """Lines of one GPU. Raises: InputError for a part of a name that several have."""
-    gpu = gpu or max(((line.taken, line.gpu) for line in lines), default=("", ""))[1]
-    names = sorted({line.gpu for line in lines})
+    gpu = gpu or max(((line.taken, line.machine) for line in lines), default=("", ""))[1]
+    names = sorted({line.machine for line in lines})
     fits = [gpu] if gpu in names else [name for name in names if gpu.lower() in name.lower()]
     if len(fits) > 1:
         raise InputError(f"gpu={gpu!r} fits {', '.join(fits)}; name one of them.")
-    return [line for line in lines if line.gpu in fits]
+    return [line for line in lines if line.machine in fits]
 
 
 def _ladder(lines: Sequence[Measurement]) -> Chart:

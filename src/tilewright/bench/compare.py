@@ -122,7 +122,7 @@ def _newest(lines: Iterable[Measurement]) -> dict[Key, Measurement]:
             continue
         if line.ratio is not None and not _RATIOS[0] < line.ratio < _RATIOS[1]:
             raise InputError(f"ratio={line.ratio} of {line.name} ({line.taken}) is none.")
-        key = (line.gpu, line.dtype, line.layout, line.m, line.n, line.k, line.name)
+        key = (line.machine, line.dtype, line.layout, line.m, line.n, line.k, line.name)
         if key not in found or line.taken >= found[key].taken:
             found[key] = line
     return found
@@ -140,7 +140,7 @@ def _row(old: Measurement | None, new: Measurement | None, fail_below: float) ->
         reason = _differences(old, new)
     return Row(
         name=line.name,
-        gpu=line.gpu,
+        gpu=line.machine,
         dtype=line.dtype,
         layout=line.layout,
         m=line.m,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.bench import record, telemetry, user_kernel
-from tilewright.bench.includes import code_of
 from tilewright.bench.inputs import distribution, logical, operands
 from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.bench.protocol import (
@@ -18,6 +17,7 @@ from tilewright.bench.protocol import (
     input_sets,
     measure,
 )
+from tilewright.bench.rung_code import hash_of
 from tilewright.launch import Launch
 from tilewright.verify import Verdict, judge, oracle
 
@@ -140,8 +140,7 @@ def enter_rung(rung: KernelRung, arena: Arena) -> Contestant:
     def enqueue(which: int) -> None:
         engine.launch(launches[which % len(launches)])
 
-    source_hash = record.source_hash(code_of(rung.text))
-    return Contestant(rung.name, enqueue, source_hash=source_hash, launch=launches[0])
+    return Contestant(rung.name, enqueue, source_hash=hash_of(rung), launch=launches[0])
 
 
 def enter_kernel(kernel: CudaKernel, arena: Arena) -> Contestant:

@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tilewright.bench import record
-from tilewright.bench.includes import code_of
+from tilewright.bench.rung_code import hash_of
 from tilewright.dtypes import dtype_of
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_reported
@@ -150,7 +150,7 @@ def _speed(line: Measurement) -> Iterator[str]:
 
     Other GPUs are not known.
     """
-    gpu = gpu_reported(line.gpu)
+    gpu = gpu_reported(line.machine)
     if gpu is None:
         return
     rates = [(line.name, line.tflops)]
@@ -170,7 +170,7 @@ def _speed(line: Measurement) -> Iterator[str]:
 def _hash_here(name: str) -> str | None:
     """Of the rung's code as it is here; None for what is no rung."""
     rung = RUNGS.get(name)
-    return record.source_hash(code_of(rung.text)) if rung else None
+    return hash_of(rung) if rung else None
 
 
 def _code(line: Measurement) -> Iterator[str]:

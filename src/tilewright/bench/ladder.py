@@ -6,25 +6,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from tilewright.bench.inputs import logical, operands
 from tilewright.build import Artifact, Source, build
 from tilewright.dtypes import DTYPES, DType, dtype_of
 from tilewright.engines.choose import open_engine
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import InputError
-from tilewright.gpus import Gpu, gpu_named
-from tilewright.ladder.rungs import KERNEL, KernelRung, select_kernels
+from tilewright.errors import InputError, ToolchainError
+from tilewright.gpus import Gpu
+from tilewright.ladder.python_rungs import CpuRung
+from tilewright.ladder.rungs import KERNEL, KernelRung, select
 from tilewright.launch import Launch
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.problem import Problem, whole
-from tilewright.verify import Verdict, judge, oracle
 
 if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
     from tilewright.emulator.report import Report
     from tilewright.engines.base import Buffer, Engine
     from tilewright.engines.gpu import GpuEngine
+    from tilewright.ladder.rung import Rung
+    from tilewright.verify import Verdict
 
 SCHEMA = "ladder"
 DEFAULT_FAMILY = "hgemm"
@@ -41,7 +42,8 @@ class Row:
     `rel_error` ‖C−R‖F ÷ ‖R‖F against float64. Counts are of the whole launch: `instructions` PTX
     instructions issued by warps, wavefronts passes of shared memory, sectors 32 bytes each.
     `intensity` is FLOP per byte copied to shared memory. `sass` says how the machine code
-    differs from the PTX that was counted; None where the two were not compared.
+    differs from the PTX that was counted; None where the two were not compared. Of the family
+    cpu, `us` is the host's wall clock and `arch` its machine; nothing is counted.
     """
 
     name: str
@@ -124,6 +126,11 @@ class Ladder:
         """No row is wrong."""
         return all(row.status != "wrong" for row in self.rows)
 
+    @property
+    def ran(self) -> bool:
+        """Not every row is skipped."""
+        return any(row.status != "skipped" for row in self.rows)
+
     def to_dicts(self) -> list[dict[str, Any]]:
         """The rows as the JSON document holds them."""
         return [asdict(row) for row in self.rows]
@@ -159,47 +166,56 @@ def climb(
 
     Shapes   4096³ on a GPU and 256×384×192 in the emulator where m, n or k is not given.
     Types    the first that each rung takes where no dtype is given: "bf16" for hgemm (or "fp16"),
-             "fp32" for simt. Sums are fp32; random operands from `seed` (`inputs` normal,
+             "fp32" for simt and cpu. Sums are fp32; random operands from `seed` (`inputs` normal,
              uniform, integers or zeros). `layout` nn, nt, tn or tt says how A and B lie: nt is B
              stored [N, K].
     Raises   InputError for unknown names or a shape that no rung, or a rung that was named, does
-             not take; EngineError; ToolchainError without NVRTC. A wrong result is a row.
+             not take; EngineError; ToolchainError without NVRTC, and for a rung that was named
+             and needs a library that is missing. A wrong result is a row.
     Cost     compiles each rung once and caches it; milliseconds a rung in the emulator at the
              default shape, seconds on a GPU.
     """
     names = (rungs,) if isinstance(rungs, str) else tuple(rungs or ())
     default = DEFAULT_FAMILY if family is None else family
-    chosen = select_kernels(None if every_family or names else default, names)
+    chosen = select(None if every_family or names else default, names)
     if names and family is not None:
-        select_kernels(family)
-    kinds = _by_dtype(chosen, None if dtype is None else dtype_of(dtype))
+        select(family)
     opened = open_engine(engine, gpu)
+    groups = _groups(chosen, None if dtype is None else dtype_of(dtype), opened.name)
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
     given = zip("mnk", (m, n, k), defaults, strict=True)
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
-    problems = {kind: Problem(rows, cols, depth, kind, layout) for kind in kinds}
+    problems = {kind: Problem(rows, cols, depth, kind, layout) for kind, _ in groups}
     whys = {
         rung.name: why
-        for kind, these in kinds.items()
+        for (kind, _), these in groups.items()
         for rung in these
         if (why := rung.refusal(problems[kind], opened.shared_bytes_limit, opened.arch))
     }
     if whys and (names or len(whys) == len(chosen)):
         raise InputError(next(iter(whys.values())))
+    absent = {rung.name: why for rung in chosen if (why := rung.missing())}
+    if absent and names:
+        raise ToolchainError(next(iter(absent.values())))
+    reasons = absent | whys
     parts = []
-    for number, (kind, these) in enumerate(kinds.items()):
-        tell = _share(progress, number, len(kinds))
-        run = _Run(problems[kind], seed, inputs, tell)
-        refused = {rung.name: whys[rung.name] for rung in these if rung.name in whys}
-        parts.append(_part(opened, these, refused, run))
+    for number, ((kind, runs_on), these) in enumerate(groups.items()):
+        tell = _share(progress, number, len(groups))
+        run = Run(problems[kind], seed, inputs, tell)
+        of_these = {rung.name: reasons[rung.name] for rung in these if rung.name in reasons}
+        parts.append(_part(opened, runs_on, these, of_these, run))
     return parts[0] if len(parts) == 1 else _joined(parts)
 
 
-def _by_dtype(chosen: Sequence[KernelRung], dtype: DType | None) -> dict[DType, list[KernelRung]]:
-    """The rungs by the type that they run in: this one, or the first that each takes."""
-    groups: dict[DType, list[KernelRung]] = {}
+def _groups(
+    chosen: Sequence[Rung], dtype: DType | None, opened: str
+) -> dict[tuple[DType, str], list[Rung]]:
+    """The rungs by the type that they run in (this one, or the first that each takes) and by the
+    engine that runs them."""
+    groups: dict[tuple[DType, str], list[Rung]] = {}
     for rung in chosen:
-        groups.setdefault(dtype or DTYPES[rung.dtypes[0]], []).append(rung)
+        key = dtype or DTYPES[rung.dtypes[0]], rung.engine(opened)
+        groups.setdefault(key, []).append(rung)
     return groups
 
 
@@ -215,18 +231,26 @@ def _share(progress: Progress | None, number: int, parts: int) -> Progress:
 
 def _part(
     opened: GpuEngine | EmulatorEngine,
-    these: Sequence[KernelRung],
-    refusals: dict[str, str],
-    run: _Run,
+    runs_on: str,
+    these: Sequence[Rung],
+    reasons: dict[str, str],
+    run: Run,
 ) -> Ladder:
-    """The rungs of one type, counted or timed."""
+    """The rungs of one type and engine, counted or timed; those with a reason are skipped."""
+    if runs_on == "cpu":
+        from tilewright.bench.host_rungs import climb_on_host
+
+        return climb_on_host([it for it in these if isinstance(it, CpuRung)], reasons, run)
     if isinstance(opened, EmulatorEngine):
-        return _count(opened, these, refusals, run)
+        from tilewright.bench.counted_ladder import count_rungs
+
+        kernels = [it for it in these if isinstance(it, KernelRung)]
+        return count_rungs(opened, kernels, reasons, run)
     from tilewright.bench.contest import Conditions
     from tilewright.bench.timed_ladder import time_rungs
 
     conditions = Conditions(seed=run.seed, inputs=run.inputs)
-    return time_rungs(opened, these, refusals, run.problem, conditions, run.progress)
+    return time_rungs(opened, these, reasons, run.problem, conditions, run.progress)
 
 
 def _joined(parts: Sequence[Ladder]) -> Ladder:
@@ -243,53 +267,13 @@ def _joined(parts: Sequence[Ladder]) -> Ladder:
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
+    """What the rungs of one part run on."""
+
     problem: Problem
     seed: int
     inputs: str
     progress: Progress
-
-
-def _count(
-    engine: EmulatorEngine, chosen: Sequence[KernelRung], refusals: dict[str, str], run: _Run
-) -> Ladder:
-    """The ladder in the emulator."""
-    problem = run.problem
-    takers = [rung for rung in chosen if rung.name not in refusals]
-    artifacts = {rung.name: build_rung(rung, problem, engine.arch) for rung in takers}
-    a, b = operands(problem, run.inputs, run.seed)
-    reference = oracle(*logical(problem, a, b), problem.dtype, run.seed)
-    buffers = engine.upload(a), engine.upload(b)
-    rows: list[Row] = []
-    reports: dict[str, Report] = {}
-    for number, rung in enumerate(chosen):
-        if rung.name in refusals:
-            rows.append(skipped(rung, engine, problem, refusals[rung.name]))
-            continue
-
-        def tell(done: int, total: int, number: int = number, name: str = rung.name) -> None:
-            run.progress(name, number * total + done, len(chosen) * total)
-
-        engine.progress = tell
-        out = engine.empty((problem.m, problem.n), problem.dtype.numpy())
-        launch = rung_launch(rung, artifacts[rung.name], problem, (*buffers, out), engine.sms)
-        reports[rung.name] = report = engine.launch(launch)
-        verdict = judge(engine.download(out), reference)
-        rows.append(_counted_row(rung, engine, problem, launch, report, verdict))
-    return Ladder(engine.title, problem, tuple(rows), reports, notes=_notes(engine, rows))
-
-
-def _notes(engine: EmulatorEngine, rows: Sequence[Row]) -> tuple[str, ...]:
-    from tilewright.gpus import MEASURED_ARCH
-
-    differences = [f"{row.name}: {words}" for row in rows for words in row.sass or ()]
-    if engine.arch == MEASURED_ARCH:
-        return tuple(differences)
-    return (
-        *differences,
-        f"The rules that turn addresses into wavefronts and sectors were measured on "
-        f"{MEASURED_ARCH}; for {engine.arch} they are assumed.",
-    )
 
 
 def build_rung(rung: KernelRung, problem: Problem, arch: str) -> Artifact:
@@ -322,7 +306,15 @@ def rung_launch(
     )
 
 
-def identity(name: str, family: str, engine: Engine, problem: Problem) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Place:
+    """Where rows were made that no engine of kernels made: what they call it."""
+
+    name: str
+    arch: str
+
+
+def identity(name: str, family: str, engine: Engine | Place, problem: Problem) -> dict[str, Any]:
     """The fields that every row has."""
     return {
         "name": name,
@@ -337,7 +329,7 @@ def identity(name: str, family: str, engine: Engine, problem: Problem) -> dict[s
     }
 
 
-def skipped(rung: KernelRung, engine: Engine, problem: Problem, reason: str) -> Row:
+def skipped(rung: Rung, engine: Engine | Place, problem: Problem, reason: str) -> Row:
     fields = identity(rung.name, rung.family, engine, problem)
     return Row(**fields, status="skipped", reason=reason)
 
@@ -366,30 +358,3 @@ def resources(
         "blocks_per_sm": resident,
         "intensity": tile_intensity(rung.tile.bm, rung.tile.bn, problem.dtype.bytes),
     }
-
-
-def _counted_row(
-    rung: KernelRung,
-    engine: EmulatorEngine,
-    problem: Problem,
-    launch: Launch,
-    report: Report,
-    verdict: Verdict,
-) -> Row:
-    fields = identity(rung.name, rung.family, engine, problem) | judged(verdict) | report.totals
-    fields |= resources(rung, problem, launch, gpu_named(engine.gpu.name))
-    if report.machine_code is not None and report.machine_code.differences is not None:
-        fields["sass"] = tuple(map(str, report.machine_code.differences))
-    if not report.clean:
-        reason = "; ".join(filter(None, (_fault(report), verdict.message)))
-        fields |= {"status": "wrong", "correct": False, "reason": reason}
-    return Row(**fields)
-
-
-def _fault(report: Report) -> str:
-    """The first finding with its line, and how many more there are."""
-    if not report.findings:
-        return "the launch did not complete"
-    first, more = report.findings[0], len(report.findings) - 1
-    others = f" (and {more} more finding{'s' * (more > 1)})" if more else ""
-    return f"{first.kind}, {first.file}:{first.line}: {first.message}{others}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -29,12 +30,12 @@ error       of C against float64; ✓ where each element is within its bound"""
 
 def render(ladder: Ladder) -> RenderableType:
     """The table with its title and notes; one for each type of elements."""
-    on_gpu = any(row.us is not None for row in ladder.rows)
+    shown = ladder.parts or (ladder,)
     parts: list[RenderableType] = []
-    for part in ladder.parts or (ladder,):
-        title = Text(f"C = A·B, {part.problem} on {part.engine}", style="italic")
-        parts += [title, _timed(part)] if on_gpu else [title, _counted(part), _why(part), Text("")]
-    if not on_gpu:
+    for part in shown:
+        parts.append(Text(f"C = A·B, {part.problem} on {part.engine}", style="italic"))
+        parts += _FORMS[_engine(part)](part)
+    if any(_engine(part) == "emulator" for part in shown):
         parts.append(Text(_LEGEND, style="dim"))
     if rival := next((row.rival for row in ladder.rows if row.rival), None):
         said = f"speedup: {rival}'s time ÷ this one's, the median of interleaved rounds"
@@ -43,6 +44,11 @@ def render(ladder: Ladder) -> RenderableType:
     parts += [Text(f"{row.name} is wrong: {row.reason}", style="bold red") for row in wrong]
     parts += [Text(f"Note: {note}", style="yellow") for note in ladder.notes]
     return Group(*parts)
+
+
+def _engine(part: Ladder) -> str:
+    """What ran a part; all its rows name the same."""
+    return part.rows[0].engine
 
 
 def to_text(ladder: Ladder) -> str:
@@ -125,6 +131,29 @@ def _why(ladder: Ladder) -> RenderableType:
     return table
 
 
+def _on_host(ladder: Ladder) -> Table:
+    table = _table("median\nµs", "\nGFLOP/s", "rel.\nerror")
+    for row in ladder.rows:
+        table.add_row(
+            row.name,
+            "" if row.us is None else f"{row.us:,.1f}",
+            "" if row.tflops is None else f"{1e3 * row.tflops:,.3g}",
+            _error(row),
+        )
+    return table
+
+
+def _ideas(ladder: Ladder) -> RenderableType:
+    """For each rung its idea, or why it is skipped."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for row in ladder.rows:
+        if row.status == "skipped":
+            table.add_row(row.name, Text(row.reason or "", style="yellow"))
+        else:
+            table.add_row(Text(row.name, style="bold"), _sentence(RUNGS[row.name].idea))
+    return table
+
+
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "."
 
@@ -139,3 +168,12 @@ def _error(row: Row) -> Text:
     right = row.status == "ok"
     shown = "" if row.rel_error is None else f"{row.rel_error:.1e} "
     return Text(shown + ("✓" if right else "✗ wrong"), style="green" if right else "bold red")
+
+
+_HOST = "Wall clock of single runs on the host, not interleaved: for orders of magnitude."
+# By the engine of a part's rows, what stands below its title.
+_FORMS: dict[str, Callable[[Ladder], list[RenderableType]]] = {
+    "gpu": lambda part: [_timed(part)],
+    "emulator": lambda part: [_counted(part), _why(part), Text("")],
+    "cpu": lambda part: [_on_host(part), _ideas(part), Text(_HOST, style="dim"), Text("")],
+}

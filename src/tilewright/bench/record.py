@@ -36,7 +36,8 @@ class Measurement:
     of `us_samples` (microseconds a run, one a round); `ratio` the median over rounds of rival's
     time ÷ ours, so above 1 is faster. `layout` names how A and B lie ("nn", "nt", …), `inputs`
     their distribution, `rel_error` is ‖C−R‖F ÷ ‖R‖F. `host` describes a machine without
-    naming it. None is null on disk: what does not apply or could not be read.
+    naming it. None is null on disk: what does not apply or could not be read. A line that the
+    host's own processor was timed for has no gpu, driver and cuda, and `host` names the processor.
     """
 
     taken: str
@@ -59,9 +60,9 @@ class Measurement:
     correct: bool | None
     rel_error: float | None
     method: str
-    gpu: str
-    driver: str
-    cuda: str
+    gpu: str | None
+    driver: str | None
+    cuda: str | None
     sm_mhz: int | None
     power_w: float | None
     temperature_c: int | None
@@ -71,6 +72,11 @@ class Measurement:
     def is_roof(self) -> bool:
         """What the GPU can do (bench/roofs.py), not a kernel at a shape."""
         return self.name.startswith(ROOF)
+
+    @property
+    def machine(self) -> str:
+        """What was timed: the GPU, else the host."""
+        return self.gpu or self.host
 
     @property
     def tflops(self) -> float:
@@ -152,11 +158,14 @@ def _check(line: Measurement) -> None:
         raise InputError(f"taken={line.taken!r} must look like 2026-12-01T09:30:00Z.")
     if line.layout not in LAYOUTS:
         raise InputError(f"layout={line.layout!r} must be one of {', '.join(LAYOUTS)}.")
+    of_gpu = (line.gpu, line.driver, line.cuda)
+    if None in of_gpu and of_gpu != (None, None, None):
+        raise InputError("gpu, driver and cuda must be all there, or all null for a host's line.")
     for field in fields(line):
         text = getattr(line, field.name)
         if isinstance(text, str) and not (text.strip() and text.isprintable()):
             raise InputError(f"{field.name} must be one line of printable text.")
-    for name in ("name", "rival", "gpu", "driver", "dtype", "inputs", "method"):
+    for name in ("name", "rival", "gpu", "driver", "dtype", "inputs", "method", "host"):
         if set(getattr(line, name) or "") & set("|<>"):
             raise InputError(f"{name} must be one line of text without | < >, for tables.")
 
@@ -212,12 +221,18 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def host() -> str:
-    """This machine in words that do not identify it: "Linux x86_64, 16 cores, Python 3.12.3"."""
-    return (
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, "
-        f"Python {platform.python_version()}"
+def host(*timed: str) -> str:
+    """This machine in words that do not identify it: "Linux x86_64, 16 cores, Python 3.12.3".
+
+    `timed` are more such words, where the host itself was timed: its processor and libraries.
+    """
+    words = (
+        f"{platform.system()} {platform.machine()}",
+        f"{os.cpu_count()} cores",
+        f"Python {platform.python_version()}",
+        *timed,
     )
+    return ", ".join(words)
 
 
 # Comments and white space go, literals and words stay. A raw string ends at its own delimiter.

@@ -24,7 +24,7 @@ BEGIN = "<!-- table: ladder -->"
 END = "<!-- /table -->"
 BASELINE = "torch"
 
-_Group = tuple[str, str, int, int, int, str]  # gpu, dtype, m, n, k, layout
+_Group = tuple[str, str, int, int, int, str]  # gpu or host, dtype, m, n, k, layout
 _HEAD = (
     "| kernel | time (µs) | TFLOP/s | speed ÷ torch | error |",
     "|:--|--:|--:|--:|--:|",
@@ -42,7 +42,7 @@ def ladder_table(measurements: Iterable[Measurement]) -> str:
     for line in measurements:
         if line.is_roof:
             continue
-        group = (line.gpu, line.dtype, line.m, line.n, line.k, line.layout)
+        group = (line.machine, line.dtype, line.m, line.n, line.k, line.layout)
         groups.setdefault(group, []).append(line)
     if not groups:
         return "Nothing has been measured yet."
@@ -70,7 +70,8 @@ def render(readme_text: str, measurements: Iterable[Measurement]) -> str:
 def _table(lines: Sequence[Measurement]) -> str:
     first = lines[0]
     shape = f"{first.m}×{first.n}×{first.k} {first.layout}"
-    title = f"**{shape}, {first.dtype}, {first.gpu}** (driver {first.driver}, {first.taken[:10]})"
+    driver = f"driver {first.driver}, " if first.driver else ""
+    title = f"**{shape}, {first.dtype}, {first.machine}** ({driver}{first.taken[:10]})"
     note = f"{_clocks(lines)}Inputs: {first.inputs}, seed {first.seed}. {_methods(lines)}."
     return "\n".join([title, "", *_HEAD, *map(_row, lines), "", note])
 

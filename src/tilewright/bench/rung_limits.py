@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.bench.includes import code_of
 from tilewright.bench.inputs import operands
 from tilewright.bench.ladder import build_rung, rung_launch
-from tilewright.bench.record import Measurement, source_hash
+from tilewright.bench.record import Measurement
+from tilewright.bench.rung_code import hash_of
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import Gpu, gpu_reported
@@ -167,13 +167,13 @@ def newest(
     lines: Iterable[Measurement], rung: KernelRung, problem: Problem, gpu: Gpu
 ) -> Measurement | None:
     """The latest line of this rung's present code on this problem and GPU."""
-    here = source_hash(code_of(rung.text))
+    here = hash_of(rung)
     mine = [
         line
         for line in lines
         if (line.name, line.source_hash) == (rung.name, here)
         and (line.m, line.n, line.k) == (problem.m, problem.n, problem.k)
         and (line.dtype, line.layout) == (problem.dtype.name, problem.layout)
-        and gpu_reported(line.gpu) == gpu
+        and gpu_reported(line.machine) == gpu
     ]
     return max(mine, key=lambda line: line.taken, default=None)

@@ -7,21 +7,24 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilewright.bench import suite_counted, suite_timed
+from tilewright.bench import host_rungs, suite_counted, suite_timed
 from tilewright.bench.contest import Conditions
 from tilewright.bench.inputs import distribution
 from tilewright.bench.peers import PEERS
+from tilewright.bench.suite_host import rows_on_host
 from tilewright.bench.suites import Shape
 from tilewright.bench.user_function import FunctionKernel
 from tilewright.bench.user_kernel import CudaKernel
 from tilewright.dtypes import DType
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError
-from tilewright.ladder.rungs import KERNELS, KernelRung
+from tilewright.ladder.python_rungs import CpuRung
+from tilewright.ladder.rung import Rung
+from tilewright.ladder.rungs import KERNELS
 
 if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
@@ -131,13 +134,20 @@ class Plan:
 
     shapes: tuple[tuple[str, Shape], ...]
     dtype: DType
-    rungs: tuple[KernelRung, ...]
+    rungs: tuple[Rung, ...]
     kernels: tuple[CudaKernel | FunctionKernel, ...] = ()
     conditions: Conditions = field(default_factory=Conditions)
     against: tuple[str, ...] = ()
     roofs: bool = True
     noise: bool = False  # time the rival a second time, under the name "… again"
     budget_s: float | None = None
+
+    @property
+    def without_host(self) -> Plan | None:
+        """What is left for the engine without the rungs of the host; None where nothing is."""
+        others = tuple(rung for rung in self.rungs if not isinstance(rung, CpuRung))
+        alone = self.rungs and not others and not self.kernels
+        return None if alone else replace(self, rungs=others)
 
     @property
     def labels(self) -> dict[CudaKernel | FunctionKernel, str]:
@@ -154,7 +164,8 @@ class Plan:
 def measure_suites(
     engine: GpuEngine | EmulatorEngine, plan: Plan, progress: Progress, keep: Keep
 ) -> SuiteRun:
-    """Measures every shape on a GPU, or counts the small ones in the emulator.
+    """Measures every shape on a GPU, or counts the small ones in the emulator; rungs of the host
+    are timed there, at each shape after what the engine does with it.
 
     `keep` is called with the records of each shape as soon as it is measured, so that a run
     that is cut off loses nothing.
@@ -166,11 +177,14 @@ def measure_suites(
     start = time.monotonic()
     rows: list[Row] = []
     notes: list[str] = []
-    if isinstance(engine, EmulatorEngine):
-        each: Each = partial(suite_counted.count, engine)
-    else:
-        progress("peers and roofs", 0, len(plan.shapes))
-        each, notes = suite_timed.timer(engine, plan, keep)
+    makers: list[Each] = [partial(rows_on_host, keep)]
+    if (of_engine := plan.without_host) is not None:
+        if isinstance(engine, EmulatorEngine):
+            makers.insert(0, partial(suite_counted.count, engine))
+        else:
+            progress("peers and roofs", 0, len(plan.shapes))
+            timed, notes = suite_timed.timer(engine, of_engine, keep)
+            makers.insert(0, timed)
     for number, (name, shape) in enumerate(plan.shapes):
         if plan.budget_s is not None and time.monotonic() - start > plan.budget_s:
             left = len(plan.shapes) - number
@@ -180,7 +194,8 @@ def measure_suites(
         if isinstance(engine, EmulatorEngine):
             engine.progress = partial(_blocks, progress, str(shape), number, len(plan.shapes))
         blank = _blank(engine, plan, name, shape)
-        rows += each(plan, shape, blank)
+        for rows_of in makers:
+            rows += rows_of(plan, shape, blank)
     labels = set(plan.labels.values())
     launched = (row.version for row in rows if row.name in labels and row.version)
     notes += list(dict.fromkeys(launched))[:5]
@@ -188,11 +203,12 @@ def measure_suites(
     notes += [f"{times} × skipped: {reason}" for reason, times in skipped.most_common(_MOST_NOTES)]
     if (more := len(skipped) - _MOST_NOTES) > 0:
         notes.append(f"{more} more reasons to skip are in --json and --csv.")
-    if isinstance(engine, EmulatorEngine):
+    if of_engine is not None and isinstance(engine, EmulatorEngine):
         notes.append("Without a GPU there are no times: small shapes are counted in the emulator.")
         if plan.against or plan.noise:
             notes.append("--against and --noise are of a timing; nothing here uses them.")
-    return SuiteRun(engine.title, tuple(rows), tuple(notes))
+    title = host_rungs.title() if of_engine is None else engine.title
+    return SuiteRun(title, tuple(rows), tuple(notes))
 
 
 def _blocks(progress: Progress, what: str, number: int, shapes: int, done: int, total: int) -> None:

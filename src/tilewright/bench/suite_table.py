@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 def render(run: SuiteRun) -> RenderableType:
     """One table of all rows, one of the suites, and the notes."""
-    timed = any(row.engine == "gpu" for row in run.rows)  # even where every row is wrong
+    timed = [row for row in run.rows if row.engine != "emulator"]  # even those that are wrong
+    counted = [row for row in run.rows if row.engine == "emulator"]
     parts: list[RenderableType] = [Text(f"{_what(run)} on {run.engine}", style="italic")]
-    parts.append(_timed(run.rows) if timed else _counted(run.rows))
+    parts += [_counted(counted)] if counted or not timed else []
+    parts += [_timed(timed)] if timed else []
     parts += [Text(line, style="dim") for line in _conditions(run.rows)]
     for row in run.rows:
         if row.status == "wrong":
@@ -72,6 +74,13 @@ def _table(*headings: str) -> Table:
     return table
 
 
+def _tflops(row: Row) -> str:
+    """With a decimal; the host's, which are small, with two digits."""
+    if row.tflops is None:
+        return ""
+    return f"{row.tflops:.2g}" if row.engine == "cpu" else f"{row.tflops:,.1f}"
+
+
 def _shape(row: Row) -> str:
     return f"{row.m}×{row.n}×{row.k} {row.layout}"
 
@@ -91,7 +100,7 @@ def _timed(rows: Sequence[Row]) -> Table:
         spread = "" if row.ratio_p20 is None else f"{row.ratio_p20:.2f}–{row.ratio_p80:.2f}"
         ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
         roof = "" if row.roof_share is None else f"{row.roof_share:.0%} {row.roof}"
-        table.add_row(first, row.name, f"{row.us:,.1f}", f"{row.tflops:,.1f}", ratio, spread, roof)
+        table.add_row(first, row.name, f"{row.us:,.1f}", _tflops(row), ratio, spread, roof)
     return table
 
 
@@ -149,7 +158,15 @@ def to_markdown(run: SuiteRun) -> str:
         ratio = "–" if row.ratio is None else f"{row.ratio:.3f}"
         error = "–" if row.rel_error is None else f"{row.rel_error:.2e}"
         roof = "–" if row.roof_share is None else f"{row.roof_share:.0%} {row.roof}"
-        cells = (_shape(row), row.name, f"{row.us:.1f}", f"{row.tflops:.1f}", ratio, roof, error)
+        cells = (
+            _shape(row),
+            row.name,
+            f"{row.us:.1f}",
+            _tflops(row).replace(",", ""),
+            ratio,
+            roof,
+            error,
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

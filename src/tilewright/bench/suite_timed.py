@@ -22,6 +22,7 @@ from tilewright.bench.survey import measure_roofs
 from tilewright.bench.telemetry import typical
 from tilewright.bench.user_kernel import CudaKernel
 from tilewright.errors import CompileError, EngineError, InputError
+from tilewright.ladder.rungs import KernelRung
 
 # Of the roof: libraries do not quite reach what the tensor cores can, but no kernel does so much.
 _IMPOSSIBLE = 1.5
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tilewright.bench.suites import Shape
     from tilewright.bench.user_function import FunctionKernel
     from tilewright.engines.gpu import GpuEngine
-    from tilewright.ladder.rungs import KernelRung
     from tilewright.problem import Problem
 
     Entry = tuple[str, Callable[[Arena], Contestant]]
@@ -87,7 +87,11 @@ def timer(engine: GpuEngine, plan: Plan, keep: Keep) -> tuple[Each, list[str]]:
 def _entries(engine: GpuEngine, plan: Plan, peers: list[Peer]) -> list[Entry]:
     """All that is to be timed, in the order of the rows, each name once."""
     entries: list[Entry] = [(peer.name, partial(enter_peer, peer)) for peer in peers]
-    entries += [(rung.name, partial(_enter_rung, rung)) for rung in plan.rungs]
+    entries += [
+        (rung.name, partial(_enter_rung, rung))
+        for rung in plan.rungs
+        if isinstance(rung, KernelRung)
+    ]
     enter: Callable[[Arena], Contestant]
     for kernel in plan.kernels:
         if isinstance(kernel, CudaKernel):

@@ -17,16 +17,17 @@ from tilewright.bench.contest import (
 from tilewright.bench.ladder import Ladder, Progress, Row, identity, judged, resources, skipped
 from tilewright.bench.peers import found_peers
 from tilewright.gpus import gpu_reported
-from tilewright.ladder.rungs import KERNELS, KernelRung
+from tilewright.ladder.rungs import KERNELS, RUNGS, KernelRung
 
 if TYPE_CHECKING:
     from tilewright.engines.gpu import GpuEngine
+    from tilewright.ladder.rung import Rung
     from tilewright.problem import Problem
 
 
 def time_rungs(
     engine: GpuEngine,
-    chosen: Sequence[KernelRung],
+    chosen: Sequence[Rung],
     refusals: dict[str, str],
     problem: Problem,
     conditions: Conditions,
@@ -41,12 +42,16 @@ def time_rungs(
     peers, left_out = found_peers(engine, problem.dtype)
     progress("kernels", 1, 3)
     contestants = [enter_peer(peer, arena) for peer in peers]
-    contestants += [enter_rung(rung, arena) for rung in chosen if rung.name not in refusals]
+    contestants += [
+        enter_rung(rung, arena)
+        for rung in chosen
+        if isinstance(rung, KernelRung) and rung.name not in refusals
+    ]
     progress("timing", 2, 3)
     contest = hold(arena, contestants, [peer.name for peer in peers])
     rows = {r.contestant.name: _row(engine, problem, contest, r) for r in contest.results}
     for name, reason in refusals.items():
-        rows[name] = skipped(KERNELS[name], engine, problem, reason)
+        rows[name] = skipped(RUNGS[name], engine, problem, reason)
     order = [peer.name for peer in peers] + [rung.name for rung in chosen]
     return Ladder(
         engine.title,
@@ -60,7 +65,8 @@ def time_rungs(
 def _row(engine: GpuEngine, problem: Problem, contest: Contest, result: Result) -> Row:
     name, timing = result.contestant.name, result.timing
     rung = KERNELS.get(name)
-    fields = identity(name, rung.family if rung else "peer", engine, problem)
+    family = RUNGS[name].family if name in RUNGS else "peer"
+    fields = identity(name, family, engine, problem)
     fields |= judged(result.verdict)
     if rung is not None and result.contestant.launch is not None:
         known = gpu_reported(engine.gpu_name)

@@ -66,7 +66,8 @@ def bench(
     dtype
         Type of A, B and C: bf16 or fp16, with fp32 sums; fp32 for kernels of your own.
     rung
-        Only these rungs; all that take the shape if neither a rung nor a kernel is named.
+        Only these rungs; all kernels that take the shape if neither a rung nor a kernel is named.
+        Those of the family cpu run on the host, by the wall clock and after the others.
     kernel
         Your own kernel beside the peers, FILE.cu:NAME or MODULE:FUNCTION; may be given again. How
         a CUDA kernel is launched is read from its source and can be said behind its name:
@@ -114,7 +115,7 @@ def bench(
     from tilewright.bench.user_kernel import CudaKernel
     from tilewright.dtypes import dtype_of
     from tilewright.engines.choose import open_engine, which
-    from tilewright.ladder.rungs import select_kernels
+    from tilewright.ladder.rungs import KERNELS, select
 
     kernels = tuple(kernel_named(word) for word in dict.fromkeys(kernel or ()))
     sources = [it.path for it in kernels if isinstance(it, CudaKernel)]
@@ -129,11 +130,12 @@ def bench(
     if layout is not None and not shape:
         raise InputError("--layout is for shapes in words; those of a suite have their own.")
     kind = dtype_of(dtype)
-    rungs = select_kernels(None, tuple(rung or ())) if rung or not kernel else []
+    usual = [] if kernel else [it for it in KERNELS.values() if kind.name in it.dtypes]
+    rungs = select(None, tuple(rung)) if rung else usual
     plan = Plan(
         shapes=_shapes(suite or (), shape or (), layout or "nn"),
         dtype=kind,
-        rungs=tuple(it for it in rungs if rung or kind.name in it.dtypes),
+        rungs=tuple(rungs),
         kernels=kernels,
         conditions=Conditions(seed, inputs, cache == "cold", rounds),
         against=tuple(dict.fromkeys(against or ())),

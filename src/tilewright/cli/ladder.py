@@ -44,7 +44,8 @@ def ladder(
     Parameters
     ----------
     family
-        The family of rungs: hgemm (Tensor Cores) or simt (fp32); hgemm if none is named.
+        The family of rungs: hgemm (Tensor Cores), simt (fp32) or cpu (NumPy on the host);
+        hgemm if none is named.
     m
         Rows of A and C (multiples of 128); 4096 on a GPU, 256 in the emulator.
     n
@@ -52,8 +53,8 @@ def ladder(
     k
         Columns of A, rows of B (multiples of 32); 4096 on a GPU, 192 in the emulator.
     dtype
-        Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt; the family's first if none is
-        named. Sums are fp32.
+        Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt, any for cpu; the family's
+        first if none is named. Sums are fp32.
     layout
         How A and B lie: nn, nt (B stored [N, K]), tn or tt. hgemm and simt take nn.
     rung
@@ -103,6 +104,8 @@ def ladder(
     if record is not None:
         append(record, result.measurements)
     emit("ladder", result.to_dicts(), result, json)
+    if not result.ran:  # for want of a library, which the rows' reasons name
+        return 2
     return 0 if result.correct else 1
 
 

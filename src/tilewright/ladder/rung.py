@@ -31,6 +31,17 @@ class Rung:
         """The sentence after the name in the file's first line."""
         return self.text.split("\n", 1)[0].split(": ", 1)[1]
 
+    def engine(self, opened: str) -> str:
+        """The engine that runs it, where the one called `opened` was opened for kernels."""
+        return opened
+
+    def missing(self) -> str | None:
+        """What this machine lacks to run it, as a sentence with the way out; else None.
+
+        NVRTC is not asked for: its lack is an error, not a reason to leave kernels out.
+        """
+        return None
+
     def refusal(
         self,
         problem: Problem,

@@ -1,4 +1,7 @@
-"""The table of rungs: what a `.cu` file leaves to its host (grid, block, shared bytes), as data."""
+"""The table of rungs: what a `.cu` file leaves to its host (grid, block, shared bytes), as data.
+
+Those that are no kernels stand in python_rungs.py.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from difflib import get_close_matches
 
 from tilewright.errors import InputError
 from tilewright.ladder.kernel_rung import KERNEL, KernelRung, Tile
+from tilewright.ladder.python_rungs import CPU
 from tilewright.ladder.rung import Rung, alternatives
 
 __all__ = [
@@ -109,7 +113,7 @@ KERNELS: dict[str, KernelRung] = {
     )
 }
 
-RUNGS: dict[str, Rung] = {**KERNELS}
+RUNGS: dict[str, Rung] = {**KERNELS, **{rung.name: rung for rung in CPU}}
 
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(rung.family for rung in RUNGS.values()))
 
