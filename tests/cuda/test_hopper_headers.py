@@ -63,16 +63,21 @@ def test_each_header_compiles_alone(name: str) -> None:
         (
             "mbarrier_cluster",
             "ptx::mbarrier_arrive_cluster(*out)",
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _",
+            "mbarrier.arrive.shared::cluster.b64 _",
         ),
         (
             "mbarrier_cluster",
             "ptx::mbarrier_arrive_expect_tx_cluster(*out, 64)",
-            "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _",
+            "mbarrier.arrive.expect_tx.shared::cluster.b64 _",
         ),
         (
             "mbarrier_cluster",
-            "ptx::mbarrier_wait_parity_cluster(bar, 0)",
+            "ptx::mbarrier_arrive_release_cluster(*out)",
+            "mbarrier.arrive.release.cluster.shared::cluster.b64 _",
+        ),
+        (
+            "mbarrier_cluster",
+            "*out = ptx::mbarrier_try_wait_parity_acquire_cluster(bar, 0)",
             "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64",
         ),
         ("cluster", "*out = ptx::cluster_ctarank()", "%cluster_ctarank;"),

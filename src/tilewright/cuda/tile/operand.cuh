@@ -2,7 +2,7 @@
 #include "ptx/tma.cuh"
 #include "tile/wgmma_descriptor.cuh"
 // A tile of A or B on its way from a tensor map to wgmma: where TMA puts it, where wgmma finds it.
-// ladder/hopper.py makes the maps whose boxes these are; the tile begins at a multiple of 1024.
+// ladder/hopper_rung.py makes the maps whose boxes these are; the tile begins at a multiple of 1024.
 //
 //   Major::K    A[M, K] or B[N, K] in memory   panels [ROWS][64 of K]   box of 64 x ROWS
 //   Major::MN   A[K, M] or B[K, N] in memory   panels [DEPTH][64 of rows]  box of 64 x DEPTH

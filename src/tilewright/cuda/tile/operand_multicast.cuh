@@ -6,10 +6,11 @@
 namespace tile {
 
 // One thread of each of those blocks. `part` is 0 .. PARTS - 1 and `blocks` has a bit for each of
-// them. K-major tiles are cut by rows (ladder/hopper.py: boxes of ROWS / PARTS), others by panels.
+// them. K-major tiles are cut by rows (hopper_rung.py: boxes of ROWS / PARTS), others by panels.
 template <class OPERAND, int PARTS, class T>
 __device__ __forceinline__ void load_multicast(T* to, const TensorMap& map, ptx::mbarrier* full,
                                                int row, int k, int part, unsigned short blocks) {
+  if constexpr (PARTS == 1) return OPERAND::load(to, map, full, row, k);
   constexpr bool K_MAJOR = OPERAND::K_MAJOR;
   constexpr int ALONG = K_MAJOR ? OPERAND::ALONG : OPERAND::ALONG / PARTS;
   constexpr int ACROSS = K_MAJOR ? OPERAND::ACROSS / PARTS : OPERAND::ACROSS;

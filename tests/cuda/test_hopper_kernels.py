@@ -1,8 +1,9 @@
-"""hopper_smoke.cu: everything a Hopper rung needs, from the headers to machine code."""
+"""hopper_smoke.cu and hopper_cluster.cu: all that a Hopper rung needs, down to machine code."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from tilewright.sass import disassemble
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
-SOURCE = Path(__file__).with_name("hopper_smoke.cu").read_text(encoding="utf-8")
 SMOKE = HopperRung(
     "hopper_smoke",
     "hopper",
@@ -35,25 +35,62 @@ SMOKE = HopperRung(
 )
 
 
-def smoke(dtype: str, layout: str, **changes: str) -> Artifact:
-    defines = dict(SMOKE.defines(DTYPES[dtype], layout)) | changes
-    return build(Source(SMOKE.file, SOURCE, tuple(defines.items())), SMOKE.target("sm_90"))
+CLUSTER = HopperRung(
+    "hopper_cluster",
+    "hopper",
+    "hopper_cluster.cu",
+    ("bf16", "fp16"),
+    Tile(128, 128, 64),
+    threads=384,
+    buffers=4,
+    layouts=LAYOUTS,
+    cluster_m=2,
+    barriers=2 * 4,
+)
+
+
+def compiled(rung: HopperRung, dtype: str, layout: str, **changes: str) -> Artifact:
+    text = Path(__file__).with_name(rung.file).read_text(encoding="utf-8")
+    defines = dict(rung.defines(DTYPES[dtype], layout)) | changes
+    return build(Source(rung.file, text, tuple(defines.items())), rung.target("sm_90"))
 
 
 @pytest.mark.parametrize("dtype", SMOKE.dtypes)
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_nothing_spills_and_no_wgmma_waits_for_another(dtype: str, layout: str) -> None:
-    artifact = smoke(dtype, layout)
+@pytest.mark.parametrize("rung", [SMOKE, CLUSTER], ids=lambda rung: rung.name)
+def test_nothing_spills_and_no_wgmma_waits_for_another(
+    rung: HopperRung, dtype: str, layout: str
+) -> None:
+    artifact = compiled(rung, dtype, layout)
     used = artifact.resources["gemm"]
     assert (used.spill_bytes, used.stack_bytes) == (0, 0)
-    assert used.registers * SMOKE.threads <= 65536
+    assert used.registers * rung.threads <= 65536
     assert artifact.serialized == ()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "layout", "copies", "shared"),
+    [((2, 1), "nt", 2, 1), ((2, 1), "tn", 3, 1), ((1, 2), "nn", 3, 1), ((2, 2), "nt", 2, 2)],
+)
+def test_blocks_of_a_cluster_share_what_they_load(
+    cluster: tuple[int, int], layout: str, copies: int, shared: int
+) -> None:
+    """Copies of a step, those among them that reach other blocks, and no fence in its loop."""
+    rung = replace(CLUSTER, cluster_m=cluster[0], cluster_n=cluster[1])
+    code = disassemble(compiled(rung, "bf16", layout).cubin)
+    if code is None:
+        pytest.skip("nvdisasm is not installed")
+    opcodes = [instruction.opcode for instruction in code["gemm"]]
+    found = Counter(opcode for opcode in opcodes if opcode.startswith("UTMALDG"))
+    assert (found.total(), found["UTMALDG.2D.MULTICAST"]) == (copies, shared)
+    loop = opcodes[opcodes.index("UTMALDG.2D.MULTICAST") :]
+    assert not [opcode for opcode in loop if opcode.startswith(("MEMBAR", "ERRBAR"))]
 
 
 @pytest.mark.parametrize(("layout", "loads"), [("nt", 2), ("nn", 5), ("tt", 3), ("tn", 6)])
 def test_the_machine_code_is_hoppers(layout: str, loads: int) -> None:
     """One wgmma of 256 columns for each 16 of K, and one copy for each box."""
-    code = disassemble(smoke("bf16", layout).cubin)
+    code = disassemble(compiled(SMOKE, "bf16", layout).cubin)
     if code is None:
         pytest.skip("nvdisasm is not installed")
     found = Counter(instruction.mnemonic for instruction in code["gemm"])
@@ -68,7 +105,7 @@ def test_the_machine_code_is_hoppers(layout: str, loads: int) -> None:
 @pytest.mark.parametrize("macro", TMA_GEMM_ARGS.defines())
 def test_the_struct_is_held_to_its_record(macro: str) -> None:
     with pytest.raises(CompileError, match=r"launch.py and tma_gemm_args.cuh disagree"):
-        smoke("bf16", "nn", **{macro: "8"})
+        compiled(SMOKE, "bf16", "nn", **{macro: "8"})
 
 
 def test_a_serialised_product_is_told() -> None:
