@@ -14,12 +14,12 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.counters import Tally
+from tilewright.emulator.wgmma_operand import SharedOperand, async_reads_done
 from tilewright.emulator.wgmma_sums import WARPS, Registers, Sums, lanes_of
 
 if TYPE_CHECKING:
     from tilewright.emulator.access import Access
     from tilewright.emulator.machine import Machine
-    from tilewright.emulator.wgmma_operand import SharedOperand
     from tilewright.emulator.wgmma_touch import Touched
 
 EARLY = "wgmma-registers"  # the kinds of findings
@@ -130,15 +130,18 @@ class Warpgroups:
         """Completes all groups but the newest `pending` of each warpgroup."""
         groups = self.of(mask)
         left: list[Flight] = []
+        done = np.zeros(self._shape, bool)
         for flight in self._flights:
             due = flight.pending & groups & (flight.group < self._open - pending)
             if due.any():
                 self._land(flight, due & ~flight.ahead)
                 flight.sums.flying -= due
                 flight.pending &= ~due
+                done |= due
             if flight.pending.any():
                 left.append(flight)
         self._flights = left
+        async_reads_done(self._machine, done)
 
     # --- other instructions -------------------------------------------------------------
 

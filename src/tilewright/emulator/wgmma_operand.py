@@ -1,6 +1,6 @@
 """Operands of wgmma in shared memory, which are read when it completes.
 
-`async_read` is the one place where these reads meet the watch over shared memory.
+`async_read` and `async_reads_done` are where these reads meet the watch over shared memory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,29 @@ from tilewright.emulator.wgmma_sums import WARPS, lanes_of
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
 
+_BARRIER = -1  # and below: numbers of barriers that no kernel names
 _KEEP = 1024  # sets of accesses; a main loop repeats a few dozen
 
 
 def async_read(machine: Machine, access: Access) -> Array:
     """What the access finds, [blocks, warps, lanes] of 16 bytes, as a read of its warps now."""
     return machine.shared.load(access)
+
+
+def async_reads_done(machine: Machine, groups: Array) -> None:
+    """Warpgroups [blocks, warpgroups] have waited for what they read: any of their warps may now
+    tell others so, although the reads are recorded as those of all four.
+
+    The watch takes it for a barrier of the four warps. A GPU does not: what they did themselves
+    before the wait has no order by it, and a race of that kind is not found.
+    """
+    if machine.hazards is None:
+        return
+    for number in np.flatnonzero(groups.any(0)).tolist():
+        one = np.zeros_like(groups)
+        one[:, number] = groups[:, number]
+        warps = lanes_of(one, machine.warps)[..., 0]
+        machine.hazards.clocks.meet(one[:, number], warps, _BARRIER - number)
 
 
 class SharedOperand:
