@@ -67,7 +67,9 @@ class Warpgroups:
         self._fenced = np.zeros(self._shape, bool)
         self._flights: list[Flight] = []
         self._sums: dict[int, Sums] = {}  # by the number of the set of registers
-        self._fragments: dict[int, Array] = {}  # the same of a: touched since the last fence
+        # By the number of the set: whether other instructions used it since the last fence.
+        self._touched: dict[int, Array] = {}
+        self._fragments: dict[int, Array] = {}
         self.accesses: dict[tuple[object, ...], list[Access]] = {}  # see SharedOperand
 
     def of(self, mask: Mask) -> Array:
@@ -84,9 +86,7 @@ class Warpgroups:
         """What other instructions did to registers lies before the next wgmma."""
         groups = self.of(mask)
         self._fenced |= groups
-        for sums in self._sums.values():
-            sums.touched &= ~groups
-        for touched in self._fragments.values():
+        for touched in (*self._touched.values(), *self._fragments.values()):
             touched &= ~groups
 
     def sums(self, form: Form, groups: Array, overlapping: Iterable[int]) -> Sums:
@@ -151,13 +151,16 @@ class Warpgroups:
         for number in (*touched.written, *touched.read):
             if (sums := self._sums.get(number)) is not None:
                 self._use(at, sums, groups, touched.moves and number not in touched.written)
-                if not touched.moves:
-                    sums.touched |= groups
+            if not touched.moves:
+                self._note(self._touched, number, groups)
         for number in touched.fragments:
             self._overwrite(at, number, groups)
             if not touched.moves:
-                self._fragments.setdefault(number, np.zeros(self._shape, bool))
-                self._fragments[number] |= groups
+                self._note(self._fragments, number, groups)
+
+    def _note(self, touched: dict[int, Array], number: int, groups: Array) -> None:
+        touched.setdefault(number, np.zeros(self._shape, bool))
+        touched[number] |= groups
 
     def _use(self, at: int, sums: Sums, groups: Array, moves: bool = False) -> None:
         """Gives the registers their values; those in flight have none."""
@@ -221,9 +224,12 @@ class Warpgroups:
     def _check(self, form: Form, sums: Sums, groups: Array) -> None:
         at = form.at
         self.fault(UNFENCED, at, _NO_FENCE, groups & ~self._fenced)
-        self.fault(UNFENCED, at, _TOUCHED, groups & sums.touched)
-        if form.fragments is not None and form.fragments in self._fragments:
-            self.fault(UNFENCED, at, _A_TOUCHED, groups & self._fragments[form.fragments])
+        for touched, number, what in (
+            (self._touched, form.into.number, _TOUCHED),
+            (self._fragments, form.fragments, _A_TOUCHED),
+        ):
+            if number in touched:
+                self.fault(UNFENCED, at, what, groups & touched[number])
         for flight in self._flights:
             if flight.sums is sums and flight.form.shape != form.shape:
                 other = f"m64n{flight.form.shape} still works on its accumulators"

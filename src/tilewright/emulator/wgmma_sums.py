@@ -43,7 +43,7 @@ class Sums:
     """One D of all warpgroups of a machine, [blocks, warpgroups, 64, columns].
 
     `held`: the matrix has the value, and the registers have an older one. `flying`: how many
-    wgmma still work on it. `touched`: other instructions used the registers since the last fence.
+    wgmma still work on it.
     """
 
     def __init__(self, registers: Registers, blocks: int, warps: int) -> None:
@@ -52,7 +52,6 @@ class Sums:
         self.matrix = np.zeros((blocks, groups, ROWS, registers.columns), _DTYPES[registers.kind])
         self.held = np.zeros((blocks, groups), bool)
         self.flying = np.zeros((blocks, groups), np.int64)
-        self.touched = np.zeros((blocks, groups), bool)
 
     def take(self, regs: list[Array], groups: Array) -> None:
         """Reads the registers of these warpgroups [blocks, warpgroups]."""
