@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.emulator.parse import parse
+from tilewright.emulator.wgmma_log import said_of_wgmma
 
 Array = np.ndarray[Any, Any]
 
@@ -82,16 +84,20 @@ class Case:
     def product(self, number: int) -> Array:
         return self.parts[f"a{number}"] @ self.parts[f"b{number}"].T
 
-    def run(self, *body: str, threads: int = 128, **how: Any) -> tuple[Array, Any]:
-        """D [64, 8] and the report."""
+    def text(self, *body: str) -> str:
+        """The PTX of a kernel."""
         fill = "".join(
             f"ld.global.v4.u32 {{%r20, %r21, %r22, %r23}}, [%d1+{at}];"
             f"st.shared.v4.u32 [%r6+{at}], {{%r20, %r21, %r22, %r23}};\n"
             for at in range(0, 8192, 2048)
         )
         descs = {name: at >> 4 | FIELDS for name, at in PLACES.items()}
-        text = KERNEL.format(fill=fill, body="\n".join(body), **descs)
+        return KERNEL.format(fill=fill, body="\n".join(body), **descs)
+
+    def run(self, *body: str, threads: int = 128, **how: Any) -> tuple[Array, Any]:
+        """D [64, 8] and the report."""
         self.out = out = np.zeros((4, threads), "f4")
+        text = self.text(*body)
         report = tilewright.emulate(text, "k", (1,), (threads,), [self.image, out], **how)
         lanes = out[:, :128].reshape(2, 2, -1, 8, 4)  # half, column, warp, row, pair of columns
         return lanes.transpose(2, 0, 3, 4, 1).reshape(-1, 8), report
@@ -320,6 +326,49 @@ def test_descriptors_that_differ_within_a_warpgroup(case: Case) -> None:
     differ = "cvt.u64.u32 %d14, %r2; add.u64 %d11, %d11, %d14;"
     _, report = case.run(differ, ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)
     assert "must give the same descriptor" in found(report, "divergent-aligned").message
+
+
+# --- what ptxas says --------------------------------------------------------------------
+
+LOG = """ptxas info    : (C7514) Potential Performance Loss: wgmma.mma_async instructions are \
+serialized due to non wgmma instructions reading accumulator registers in the function 'k' in line 0
+ptxas info    : (C7517) wgmma.wait_group is injected in around line {line} by compiler to allow use \
+of registers defined by GMMA in function 'k'
+ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized \
+due to a call in the function 'other'
+ptxas info    : (C7504) Potential Performance Loss: 'setmaxnreg' ignored in function 'k'
+"""
+
+
+def test_remarks_of_ptxas_are_findings_at_their_instructions(case: Case) -> None:
+    kernel = parse(case.text(ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)).kernels["k"]
+    store = next(it for it in kernel.instructions if it.opcode == "st.global.f32")
+    first, second = said_of_wgmma(LOG.format(line=store.line - 1), kernel)
+    assert first.message == (
+        f"wgmma-serialised at {OP}: wgmma.mma_async instructions are serialized due to non wgmma "
+        "instructions reading accumulator registers (ptxas, C7514)"
+    )
+    assert second.message.endswith("is injected by compiler to allow use of registers defined by "
+                                   "GMMA (ptxas, C7517)")  # fmt: skip
+    assert second.line == store.line
+    assert said_of_wgmma("", kernel) == []
+
+
+def test_a_kernel_that_is_built_here_has_them_too() -> None:
+    source = """extern "C" __global__ void k(float* out, unsigned long long a) {
+      float d[4] = {1, 2, 3, 4};
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %4, "
+        "1, 1, 1, 0, 0;" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a));
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+      out[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+    }"""
+    out = np.zeros(128, "f4")
+    args = [out, 0]
+    report = tilewright.emulate(source, "k", 1, 128, args, arch="sm_90a", shared_bytes=4096)
+    assert kinds(report) == ["uninitialised", "wgmma-registers", "wgmma-serialised"]
+    said = report.findings[-1]
+    assert (said.kind, said.line) == ("wgmma-serialised", 7)
 
 
 # --- counts -----------------------------------------------------------------------------

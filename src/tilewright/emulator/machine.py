@@ -138,6 +138,7 @@ class Machine:
                     if self.polls > most_polls:
                         return False
                 self._watch(number)
+            self.warpgroups.finish()
         self.barriers.deadlock()
         return True
 

@@ -143,6 +143,12 @@ class Warpgroups:
         self._flights = left
         async_reads_done(self._machine, done)
 
+    def finish(self) -> None:
+        """The kernel is over: what nobody waited for has read its operands at last."""
+        for flight in self._flights:
+            self._land(flight, flight.pending & ~flight.ahead)
+        self._flights = []
+
     # --- other instructions -------------------------------------------------------------
 
     def touch(self, at: int, touched: Touched, mask: Mask) -> None:
