@@ -17,6 +17,7 @@ from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
 from tilewright.emulator.trace import Shape
+from tilewright.emulator.wgmma_log import said_of_wgmma
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import GPUS, Gpu
 from tilewright.kernel_source import kernel_named, plain_name
@@ -93,6 +94,7 @@ class EmulatorEngine:
             launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, _bytes(launch))
         )
         report = run(program, shape, self._memory, self.progress)
+        report.findings.extend(said_of_wgmma(launch.artifact.log, program.kernel))
         return with_sources(
             report,
             {"<ptx>": launch.artifact.ptx},
