@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from tilewright.artifact import Artifact
 from tilewright.engines.driver import Driver
+from tilewright.engines.gpu import _config
 from tilewright.engines.tensor_maps import _DTYPES, _ENCODE, TensorMapEncoder
 from tilewright.errors import EngineError, InputError
+from tilewright.launch import Launch
 from tilewright.tensormap import ELEMENT_BYTES, TensorMap, tiled
 
 driver = pytest.importorskip("cuda.bindings.driver", reason="the driver's bindings are missing")
@@ -122,3 +126,23 @@ def test_refusals_are_sentences() -> None:
     host = tiled(np.zeros((16, 64), np.float16), (16, 64))
     with pytest.raises(InputError, match="upload it and give tensor_map"):
         TensorMapEncoder(Listener()).encode(host)
+
+
+def test_a_launch_with_a_cluster_that_overlaps_has_both_attributes() -> None:
+    launch = Launch(
+        cast(Artifact, None),
+        "gemm",
+        (8, 1, 1),
+        (128, 1, 1),
+        (),
+        shared_bytes=1024,
+        cluster=(2, 1, 1),
+        overlap=True,
+    )
+    config = _config(driver, launch, 0)
+    assert config.numAttrs == len(config.attrs) == 2
+    cluster, overlap = config.attrs
+    assert (cluster.value.clusterDim.x, cluster.value.clusterDim.z) == (2, 1)
+    assert overlap.id.name.endswith("PROGRAMMATIC_STREAM_SERIALIZATION")
+    assert overlap.value.programmaticStreamSerializationAllowed == 1
+    assert _config(driver, replace(launch, cluster=(1, 1, 1), overlap=False), 0).numAttrs == 0
