@@ -1,16 +1,19 @@
-"""HopperRung: boxes, grids and refusals, without a kernel."""
+"""HopperRung: boxes, grids and refusals, and what every kernel of that kind must hold to."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
 
-from tilewright.dtypes import BF16, FP16, FP32
+from tilewright.bench.ladder import build_rung
+from tilewright.dtypes import BF16, DTYPES, FP16, FP32
 from tilewright.gpus import GPUS
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.kernel_rung import Tile
+from tilewright.ladder.rungs import KERNEL, KERNELS
 from tilewright.launch import TMA_GEMM_ARGS, Packed
 from tilewright.problem import LAYOUTS, Problem
 
@@ -164,3 +167,16 @@ def test_refusals_of_gpus_and_layouts(
     changes: dict[str, Any], arguments: tuple[Any, ...], said: str
 ) -> None:
     assert replace(RUNG, **changes).refusal(Problem(128, 256, 64, BF16), *arguments) == said
+
+
+@pytest.mark.usefixtures("compiler")
+def test_no_hopper_rung_of_the_table_spills_or_has_products_that_wait() -> None:
+    for rung in KERNELS.values():
+        if not isinstance(rung, HopperRung):
+            continue
+        for dtype, layout in product(rung.dtypes, rung.layouts):
+            artifact = build_rung(rung, Problem(128, 256, 64, DTYPES[dtype], layout), "sm_90")
+            used = artifact.resources[KERNEL]
+            assert (used.spill_bytes, used.stack_bytes) == (0, 0), (rung.name, dtype, layout)
+            assert used.registers * rung.threads <= 65536, (rung.name, dtype, layout)
+            assert artifact.serialized == (), (rung.name, dtype, layout)
