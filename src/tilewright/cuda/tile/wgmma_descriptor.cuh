@@ -8,25 +8,19 @@ namespace tile {
 
 constexpr int PANEL = 64;                             // elements of 16 bits in a row of 128 bytes
 
-// K-major: a row holds 64 elements of K, and the rows of M or N follow each other. From the tile's
-// `start`, a multiple of 1024, to where the operand begins: whole patterns, and 0, 16, 32 or 48.
-template <class T>
-__device__ __forceinline__ ptx::Descriptor<T, ptx::Major::K> k_major(const T* start, int elements) {
-  constexpr unsigned PATTERN = 1024 >> 4, LEADING = 1, SWIZZLE_128B = 1u << 30;
-  const unsigned low = (ptx::shared_address(start) & 0x3FFFF) >> 4 | LEADING << 16;
-  const unsigned moved = low + elements * sizeof(T) / 16;
-  return {(unsigned long long)(SWIZZLE_128B | PATTERN) << 32 | moved};
-}
-
-// MN-major: a row holds 64 elements of M or N, and the rows of K follow each other; the next 64
-// elements of M or N lie in the next panel, PANEL_BYTES further on. It begins whole patterns further.
-template <int PANEL_BYTES, class T>
-__device__ __forceinline__ ptx::Descriptor<T, ptx::Major::MN> mn_major(const T* start,
-                                                                       int elements) {
-  constexpr unsigned PATTERN = 1024 >> 4, LEADING = PANEL_BYTES >> 4, SWIZZLE_128B = 1u << 30;
-  const unsigned low = (ptx::shared_address(start) & 0x3FFFF) >> 4 | LEADING << 16;
-  const unsigned moved = low + elements * sizeof(T) / 16;
-  return {(unsigned long long)(SWIZZLE_128B | PATTERN) << 32 | moved};
+// Of what begins so many `elements` after `tile`, which begins at a multiple of 1024 bytes.
+// K-major, a row holds 64 elements of K and the rows of M or N follow each other: the operand
+// begins whole patterns further, and 0, 16, 32 or 48 elements. MN-major, a row holds 64 elements of
+// M or N, the rows of K follow each other, and the next 64 of M or N lie in the next panel, which
+// is PANEL_BYTES further on: the operand begins whole patterns further.
+template <ptx::Major MAJOR, int PANEL_BYTES, class T>
+__device__ __forceinline__ ptx::Descriptor<T, MAJOR> descriptor(const T* tile, int elements) {
+  constexpr unsigned UNUSED = 1, LEADING = MAJOR == ptx::Major::K ? UNUSED : PANEL_BYTES >> 4;
+  constexpr unsigned PATTERN = 1024 >> 4, SWIZZLE_128B = 1u << 30;
+  const unsigned start = (ptx::shared_address(tile) & 0x3FFFF) >> 4;
+  // Added after the shift: the compiler then takes constants out of it, also from unrolled loops.
+  const unsigned low = (start | LEADING << 16) + elements * sizeof(T) / 16;
+  return {(unsigned long long)(SWIZZLE_128B | PATTERN) << 32 | low};
 }
 
 }  // namespace tile

@@ -5,7 +5,7 @@
 namespace tile {
 
 // A warpgroup's acc[64, 2 * COUNT] to (row, col) of C[M, N], as far as it lies inside; N is even.
-// Each quarter warp fills 16 of the 32 bytes of a sector with one instruction.
+// Four lanes fill 16 of the 32 bytes of a sector with one instruction.
 template <class T, int COUNT>
 __device__ __forceinline__ void store(T* C, int row, int col, int M, int N,
                                       const float (&acc)[COUNT]) {
