@@ -1,4 +1,5 @@
-"""hopper_smoke.cu and hopper_cluster.cu: all that a Hopper rung needs, down to machine code."""
+"""hopper_smoke.cu and hopper_cluster.cu: all that a Hopper rung needs, from its record in the table
+to machine code and, on both engines, to right products."""
 
 from __future__ import annotations
 
@@ -6,17 +7,22 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tilewright.artifact import Artifact
+from tilewright.bench.inputs import logical, operands
+from tilewright.bench.ladder import rung_launch
 from tilewright.build import Source, build
 from tilewright.dtypes import DTYPES
-from tilewright.errors import CompileError
+from tilewright.engines.base import Engine
+from tilewright.errors import CompileError, UnsupportedError
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.kernel_rung import Tile
 from tilewright.launch import TMA_GEMM_ARGS
-from tilewright.problem import LAYOUTS
+from tilewright.problem import LAYOUTS, Problem
 from tilewright.sass import disassemble
+from tilewright.verify import judge, oracle
 
 pytestmark = pytest.mark.usefixtures("compiler")
 
@@ -128,3 +134,55 @@ extern "C" __global__ void gemm(unsigned long long* d, float* out) {
     artifact = build(Source("touched.cu", text), "sm_90a")
     assert artifact.serialized
     assert all("C75" in line for line in artifact.serialized)
+
+
+# --- run ------------------------------------------------------------------------------
+
+
+def check(engine: Engine, rung: HopperRung, problem: Problem) -> None:
+    if why := rung.refusal(problem, engine.shared_bytes_limit, engine.arch):
+        pytest.skip(why)
+    a, b = operands(problem, "normal", seed=problem.m + problem.n + problem.k)
+    out = engine.upload(np.full((problem.m, problem.n), np.nan, problem.dtype.numpy()))
+    buffers = engine.upload(a), engine.upload(b), out
+    artifact = compiled(rung, problem.dtype.name, problem.layout)
+    try:
+        report = engine.launch(rung_launch(rung, artifact, problem, buffers, sms=3))
+    except UnsupportedError as error:
+        pytest.skip(str(error))
+    reference = oracle(*logical(problem, a, b), problem.dtype)
+    verdict = judge(engine.download(out), reference)
+    assert verdict.correct, verdict.message
+    if report is not None:
+        assert report.completed
+        assert report.findings == []
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", SMOKE.dtypes)
+def test_every_layout(engine: Engine, dtype: str, layout: str) -> None:
+    check(engine, SMOKE, Problem(256, 512, 192, DTYPES[dtype], layout))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("m", "n", "k"), [(136, 264, 72), (8, 8, 8), (56, 520, 8), (264, 40, 328)])
+def test_edges_and_few_steps(engine: Engine, layout: str, m: int, n: int, k: int) -> None:
+    check(engine, SMOKE, Problem(m, n, k, DTYPES["bf16"], layout))
+
+
+@pytest.mark.parametrize(("m", "k"), [(1, 64), (13, 200), (129, 64)])
+def test_any_number_of_rows_of_a(engine: Engine, m: int, k: int) -> None:
+    check(engine, SMOKE, Problem(m, 264, k, DTYPES["fp16"], "nt"))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 5, 9])
+def test_every_small_number_of_steps(engine: Engine, steps: int) -> None:
+    check(engine, SMOKE, Problem(128, 256, 64 * steps, DTYPES["bf16"], "nn"))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("cluster", [(2, 1), (1, 2), (2, 2)])
+def test_clusters(engine: Engine, layout: str, cluster: tuple[int, int]) -> None:
+    """Three tiles by three, so that some blocks have no tile of their own."""
+    rung = replace(CLUSTER, cluster_m=cluster[0], cluster_n=cluster[1])
+    check(engine, rung, Problem(264, 328, 328, DTYPES["bf16"], layout))
