@@ -19,6 +19,7 @@ from tilewright.bench.rung_limits import Limited, limited
 from tilewright.cli.explain_limiter import WORDS
 from tilewright.dtypes import dtype_of
 from tilewright.gpus import gpu_named
+from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNELS, KernelRung
 from tilewright.model.limiter import RESOURCES
 from tilewright.problem import Problem
@@ -46,7 +47,7 @@ def tables(rungs: Iterable[KernelRung], lines: Sequence[Measurement]) -> str:
     gpu = gpu_named("h200")
     groups: dict[tuple[str, str], list[Limited]] = {}
     for rung in rungs:
-        if not rung.buffers:
+        if not rung.buffers or isinstance(rung, HopperRung):
             continue
         for name in rung.dtypes:
             problem = Problem(SIZE, SIZE, SIZE, dtype_of(name))

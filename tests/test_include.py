@@ -54,6 +54,16 @@ def test_the_stand_ins_include_each_other_alone() -> None:
 
 @needs_nvrtc
 @pytest.mark.usefixtures("no_cuda_headers")
+def test_offsetof_is_a_constant() -> None:
+    """NVRTC before 13.5 has no __builtin_offsetof."""
+    text = "struct S { char a; double b; };\nstatic_assert(offsetof(S, b) == 8);\n" + KERNEL
+    assert build(source("cstddef", text), "sm_80").cubin
+    with pytest.raises(CompileError, match="static assertion failed"):
+        build(source("cstddef", text.replace("8", "1")), "sm_80")
+
+
+@needs_nvrtc
+@pytest.mark.usefixtures("no_cuda_headers")
 @pytest.mark.parametrize("name", NAMES)
 def test_each_stand_in_compiles_alone(name: str) -> None:
     assert build(source(name), "sm_80").cubin

@@ -18,6 +18,13 @@ def test_extents_out_of_range(axis: str, extent: int) -> None:
         Problem(m, n, k, BF16)
 
 
+def test_layouts() -> None:
+    assert str(Problem(128, 256, 64, BF16)) == "128×256×64 bf16"
+    assert str(Problem(128, 256, 64, BF16, "nt")) == "128×256×64 nt bf16"
+    with pytest.raises(InputError, match="layout='n' must be one of nn, nt, tn, tt"):
+        Problem(128, 256, 64, BF16, "n")
+
+
 def test_sizes_do_not_wrap() -> None:
     """46341² is just over 2³¹ − 1 (OVF-03)."""
     problem = Problem(46341, 46341, 64, BF16)

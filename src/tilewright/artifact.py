@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
+_SERIALIZED = re.compile(r"^.*\(?\bC75\d\d\b.*$", re.MULTILINE)
 _NOT_A_NAME = re.compile(r'[\x00-\x1f"]')
 
 
@@ -73,3 +74,11 @@ class Artifact:
     compiler: str
     resources: Mapping[str, Resources] = field(hash=False)  # a dict cannot be hashed
     key: str
+
+    @property
+    def serialized(self) -> tuple[str, ...]:
+        """What ptxas says, by its codes C75xx, of products by wgmma that it made wait: lines of
+        `log`. Such a kernel is right and slow; wgmma_fence_operands() is in the wrong place then,
+        or something touches accumulators before the wait.
+        """
+        return tuple(line.strip() for line in _SERIALIZED.findall(self.log))

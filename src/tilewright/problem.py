@@ -17,9 +17,10 @@ LAYOUTS = ("nn", "nt", "tn", "tt")  # of A and B: as written, or t for transpose
 
 @dataclass(frozen=True)
 class Problem:
-    """C[m, n] = A[m, k] · B[k, n], row-major ("nn"), operands and result of one type.
+    """C[m, n] = A[m, k] · B[k, n], operands and result of one type. C is row-major; `layout` says
+    the same of A and B (n), or that they lie transposed (t): "nt" is B stored [n, k].
 
-    Raises: InputError when an extent is not between 1 and 2³¹ − 1.
+    Raises: InputError when an extent is not between 1 and 2³¹ − 1, or for an unknown layout.
     """
 
     m: int
@@ -33,6 +34,8 @@ class Problem:
             extent = getattr(self, name)
             if not 1 <= whole(name, extent) <= _LARGEST:
                 raise InputError(f"{name}={extent} must be between 1 and {_LARGEST}.")
+        if self.layout not in LAYOUTS:
+            raise InputError(f"layout={self.layout!r} must be one of {', '.join(LAYOUTS)}.")
 
     @property
     def flops(self) -> int:
@@ -45,7 +48,8 @@ class Problem:
         return self.dtype.bytes * (self.m * self.k + self.k * self.n + self.m * self.n)
 
     def __str__(self) -> str:
-        return f"{self.m}×{self.n}×{self.k} {self.dtype.name}"
+        layout = "" if self.layout == "nn" else f" {self.layout}"
+        return f"{self.m}×{self.n}×{self.k}{layout} {self.dtype.name}"
 
 
 def whole(name: str, value: object) -> int:

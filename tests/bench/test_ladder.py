@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -135,7 +136,7 @@ def test_a_rung_that_refuses_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -
     refuse = "no."
     original = type(RUNGS["hgemm_bcf"]).refusal
     monkeypatch.setattr(
-        "tilewright.ladder.rungs.KernelRung.refusal",
+        "tilewright.ladder.kernel_rung.KernelRung.refusal",
         lambda self, *asked: refuse if self.name == "hgemm_bcf" else original(self, *asked),
     )
     rows = {row.name: row for row in climb(m=128, n=256, k=32, engine="emulator")}
@@ -144,6 +145,28 @@ def test_a_rung_that_refuses_is_a_skipped_row(monkeypatch: pytest.MonkeyPatch) -
     assert rows["hgemm_naive"].correct is True
     with pytest.raises(InputError, match="no"):
         climb(m=128, n=256, k=32, engine="emulator", rungs=["hgemm_bcf"])
+
+
+def test_a_layout_says_how_the_operands_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that reads B as [N, K] is right for nt, and wrong for nn."""
+    rung = replace(KERNELS["sgemm_naive"])
+    rung.__dict__["text"] = rung.text.replace(
+        "&g.B[n0 + col]", "&g.B[size_t(n0 + col) * g.K]"
+    ).replace("b[size_t(k) * g.N]", "b[k]")
+    monkeypatch.setitem(RUNGS, "sgemm_naive", rung)
+    monkeypatch.setattr(type(rung), "refusal", lambda self, *asked: None)
+    rows = [
+        climb(m=32, n=64, k=8, layout=layout, rungs="sgemm_naive", engine="emulator").rows[0]
+        for layout in ("nt", "nn")
+    ]
+    assert [(row.layout, row.correct) for row in rows] == [("nt", True), ("nn", False)]
+
+
+def test_layouts_that_nothing_takes() -> None:
+    with pytest.raises(InputError, match="layout='row' must be one of nn, nt, tn, tt"):
+        climb(layout="row", engine="emulator")
+    with pytest.raises(InputError, match=r"takes A and B row-major \(nn\), not nt"):
+        climb(layout="nt", engine="emulator")
 
 
 def test_a_finding_makes_a_row_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

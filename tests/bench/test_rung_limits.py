@@ -24,7 +24,8 @@ from tilewright.dtypes import dtype_of
 from tilewright.emulator.report import Report
 from tilewright.errors import UnsupportedError
 from tilewright.gpus import gpu_named
-from tilewright.ladder.rungs import KERNELS
+from tilewright.ladder.hopper_rung import HopperRung
+from tilewright.ladder.rungs import KERNELS, Tile
 from tilewright.problem import Problem
 
 MEASURED = Path(__file__).parents[2] / "measurements"
@@ -108,6 +109,12 @@ def test_a_rung_without_tiles_has_no_limits_and_says_why() -> None:
     problem = Problem(4096, 4096, 4096, dtype_of("fp32"))
     with pytest.raises(UnsupportedError, match=r"lives by the L1 cache, .* not sgemm_naive"):
         limited(KERNELS["sgemm_naive"], problem, gpu_named("h200"))
+
+
+def test_a_hopper_rung_has_no_limits_and_says_why() -> None:
+    rung = HopperRung("x", "hopper", "x.cu", ("bf16",), Tile(128, 128, 64), 128, 2)
+    with pytest.raises(UnsupportedError, match="pipes of wgmma and TMA that x lives by"):
+        limited(rung, Problem(4096, 4096, 4096, dtype_of("bf16")), gpu_named("h200"))
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ def test_shapes_in_words() -> None:
     )
     assert [shape.m for shape in parse_shapes(["1024:4096:1024x8x16"])] == [1024, 2048, 3072, 4096]
     assert len(parse_shapes(["1:2:1x3:5:2x7"])) == 4
+    assert parse_shapes(["8x8x8", "8x8x8:nn"], "tt") == (Shape(8, 8, 8, "tt"), Shape(8, 8, 8, "nn"))
     assert [str(shape) for shape in parse_shapes(["1x2x3:tt"])] == ["1x2x3:tt"]
 
 

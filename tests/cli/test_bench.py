@@ -29,6 +29,14 @@ def test_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert marks.read_text().startswith("| shape |")
 
 
+def test_the_layout_of_shapes_that_name_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """hgemm_bcf takes nn alone."""
+    words = ["--shape", "128x256x64", "--shape", "128x256x64:nn", "--rung", "hgemm_bcf"]
+    run(["bench", *EMULATED, *words, "--layout", "tt", "--json", "-"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["layout"], row["status"]) for row in rows] == [("tt", "skipped"), ("nn", "ok")]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -42,6 +50,9 @@ def test_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
          "names them all."),
         (["--shape", "8x8x8", "--record", "x.jsonl"], "--record keeps times, and the emulator has "
          "none; it needs a GPU."),
+        (["--shape", "8x8x8", "--layout", "tx"], "layout='tx' must be one of nn, nt, tn, tt."),
+        (["--suite", "odd", "--layout", "nt"], "--layout is for shapes in words; those of a suite "
+         "have their own."),
         (["--shape", "0x8x8"], "m=0 must be between 1 and 2147483647."),
     ],
 )  # fmt: skip

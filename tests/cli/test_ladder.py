@@ -151,6 +151,8 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
         (["--dtype", "fp8"], "dtype='fp8' is not known; use bf16, fp16, tf32, fp32."),
         (["--dtype", "fp32"], "hgemm_naive takes bf16 or fp16, not fp32."),
         (["simt", "--dtype", "bf16"], "sgemm_naive takes fp32, not bf16."),
+        (["--layout", "nt"], "hgemm_naive takes A and B row-major (nn), not nt."),
+        (["--layout", "NT"], "layout='NT' must be one of nn, nt, tn, tt."),
         (["--gpu", "h20"], "gpu='h20' is not in the table; did you mean h200?"),
         (["--all", "hgemm"], "--all runs every family; leave out the family and --rung."),
         (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tilewright.bench.inputs import operands
+from tilewright.bench.inputs import logical, operands
 from tilewright.bench.ladder import (
     Ladder,
     Row,
@@ -36,7 +36,7 @@ def count_rungs(
     takers = [rung for rung in chosen if rung.name not in refusals]
     artifacts = {rung.name: build_rung(rung, problem, engine.arch) for rung in takers}
     a, b = operands(problem, run.inputs, run.seed)
-    reference = oracle(a, b, problem.dtype, run.seed)
+    reference = oracle(*logical(problem, a, b), problem.dtype, run.seed)
     buffers = engine.upload(a), engine.upload(b)
     rows: list[Row] = []
     reports: dict[str, Report] = {}

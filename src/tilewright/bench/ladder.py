@@ -14,7 +14,7 @@ from tilewright.errors import InputError, ToolchainError
 from tilewright.gpus import Gpu
 from tilewright.ladder.python_rungs import CpuRung
 from tilewright.ladder.rungs import KERNEL, KernelRung, select
-from tilewright.launch import Launch, gemm_args
+from tilewright.launch import Launch
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.problem import Problem, whole
@@ -153,6 +153,7 @@ def climb(
     n: SupportsIndex | None = None,
     k: SupportsIndex | None = None,
     dtype: object = None,
+    layout: str = "nn",
     rungs: str | Sequence[str] | None = (),
     engine: str = "auto",
     gpu: str | None = None,
@@ -166,7 +167,8 @@ def climb(
     Shapes   4096³ on a GPU and 256×384×192 in the emulator where m, n or k is not given.
     Types    the first that each rung takes where no dtype is given: "bf16" for hgemm (or "fp16"),
              "fp32" for simt and cpu. Sums are fp32; random operands from `seed` (`inputs` normal,
-             uniform, integers or zeros).
+             uniform, integers or zeros). `layout` nn, nt, tn or tt says how A and B lie: nt is B
+             stored [N, K].
     Raises   InputError for unknown names or a shape that no rung, or a rung that was named, does
              not take; EngineError; ToolchainError without NVRTC, and for a rung that was named
              and needs a library that is missing. A wrong result is a row.
@@ -183,12 +185,12 @@ def climb(
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
     given = zip("mnk", (m, n, k), defaults, strict=True)
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
-    problems = {kind: Problem(rows, cols, depth, kind) for kind, _ in groups}
+    problems = {kind: Problem(rows, cols, depth, kind, layout) for kind, _ in groups}
     whys = {
         rung.name: why
         for (kind, _), these in groups.items()
         for rung in these
-        if (why := rung.refusal(problems[kind], opened.shared_bytes_limit))
+        if (why := rung.refusal(problems[kind], opened.shared_bytes_limit, opened.arch))
     }
     if whys and (names or len(whys) == len(chosen)):
         raise InputError(next(iter(whys.values())))
@@ -275,9 +277,12 @@ class Run:
 
 
 def build_rung(rung: KernelRung, problem: Problem, arch: str) -> Artifact:
-    """The rung compiled for the problem's type. Raises: ToolchainError."""
-    source = Source(rung.file, rung.text, rung.defines(problem.dtype))
-    return build(source, arch)
+    """The rung compiled for the problem's type and layout, and a GPU of this architecture.
+
+    Raises: ToolchainError.
+    """
+    source = Source(rung.file, rung.text, rung.defines(problem.dtype, problem.layout))
+    return build(source, rung.target(arch))
 
 
 def rung_launch(
@@ -290,14 +295,14 @@ def rung_launch(
     """The launch that computes C = A·B into the third buffer, on a GPU of so many
     multiprocessors."""
     a, b, c = (buffer.address for buffer in buffers)
-    args = gemm_args(a, b, c, problem.m, problem.n, problem.k)
     return Launch(
         artifact,
         KERNEL,
         rung.grid(problem, sms),
         (rung.threads, 1, 1),
-        (args,),
+        rung.params(problem, a, b, c),
         rung.shared_bytes(problem.dtype),
+        rung.cluster,
     )
 
 

@@ -14,6 +14,7 @@ from tilewright.bench.rung_code import hash_of
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import Gpu, gpu_reported
+from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNEL, KernelRung
 from tilewright.model.limiter import Counts, Limits, Run, limits
 from tilewright.model.occupancy import blocks_per_sm
@@ -56,11 +57,16 @@ def limited(
     """Counts one block at two depths of K and scales: blocks do equal work, steps too.
 
     Raises: InputError for a problem that the rung does not take, ToolchainError without NVRTC,
-    UnsupportedError for what the emulator does not model and for a rung without tiles in shared
-    memory. Cost: 0.1 s and a compilation.
+    UnsupportedError for what the emulator does not model, for a rung without tiles in shared
+    memory and for a Hopper rung. Cost: 0.1 s and a compilation.
     """
-    if why := rung.refusal(problem, gpu.shared_bytes_per_block):
+    if why := rung.refusal(problem, gpu.shared_bytes_per_block, gpu.arch):
         raise InputError(why)
+    if isinstance(rung, HopperRung):
+        raise UnsupportedError(
+            f"the model does not know the pipes of wgmma and TMA that {rung.name} lives by; take "
+            "a rung of hgemm or simt."
+        )
     if not rung.buffers:
         raise UnsupportedError(
             "a rung without tiles in shared memory lives by the L1 cache, whose hits the model "

@@ -36,7 +36,7 @@ def count(engine: EmulatorEngine, plan: Plan, shape: Shape, blank: Row) -> Itera
         if isinstance(rung, CpuRung):  # suite_host.py's
             continue
         row = replace(blank, name=rung.name)
-        if reason := rung.refusal(problem, engine.shared_bytes_limit) or too_large:
+        if reason := rung.refusal(problem, engine.shared_bytes_limit, engine.arch) or too_large:
             yield replace(row, status="skipped", reason=reason)
             continue
         (counted,) = climb(
@@ -44,6 +44,7 @@ def count(engine: EmulatorEngine, plan: Plan, shape: Shape, blank: Row) -> Itera
             n=shape.n,
             k=shape.k,
             dtype=plan.dtype,
+            layout=shape.layout,
             rungs=rung.name,
             engine="emulator",
             gpu=engine.gpu.name,

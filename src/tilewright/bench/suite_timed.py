@@ -107,7 +107,8 @@ def _enter_function(kernel: FunctionKernel, engine: GpuEngine, arena: Arena) -> 
 
 
 def _enter_rung(rung: KernelRung, arena: Arena) -> Contestant:
-    if reason := rung.refusal(arena.problem, arena.engine.shared_bytes_limit):
+    engine = arena.engine
+    if reason := rung.refusal(arena.problem, engine.shared_bytes_limit, engine.arch):
         raise InputError(reason)
     return enter_rung(rung, arena)
 

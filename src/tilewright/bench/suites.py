@@ -65,19 +65,22 @@ def suite(name: str) -> tuple[Shape, ...]:
     return known[name]
 
 
-def parse_shapes(words: Sequence[str]) -> tuple[Shape, ...]:
+def parse_shapes(words: Sequence[str], layout: str = "nn") -> tuple[Shape, ...]:
     """Shapes as MxNxK or MxNxK:layout; an extent may be a range first:last:step.
 
-    "1024:4096:1024x4096x4096:nt" is four shapes. Raises: InputError for what is none.
+    "1024:4096:1024x4096x4096:nt" is four shapes. `layout` is that of words which name none.
+    Raises: InputError for what is none.
     """
-    return tuple(shape for word in words for shape in _parse(word))
+    if layout not in LAYOUTS:
+        raise InputError(f"layout={layout!r} must be one of {', '.join(LAYOUTS)}.")
+    return tuple(shape for word in words for shape in _parse(word, layout))
 
 
-def _parse(word: str) -> Iterator[Shape]:
+def _parse(word: str, otherwise: str) -> Iterator[Shape]:
     match = _SHAPE.fullmatch(word)
     if match is None:
         raise InputError(f"shape={word!r} must look like 4096x4096x4096 or 512x6144x4096:nt.")
-    layout = match[4] or "nn"
+    layout = match[4] or otherwise
     if layout not in LAYOUTS:
         raise InputError(f"shape={word!r}: the layout must be one of {', '.join(LAYOUTS)}.")
     extents = [_extents(word, part) for part in match.groups()[:3]]

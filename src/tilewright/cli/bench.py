@@ -24,6 +24,7 @@ def bench(
     *,
     suite: Words = None,
     shape: Words = None,
+    layout: str | None = None,
     dtype: str = "bf16",
     rung: Words = None,
     kernel: Words = None,
@@ -59,6 +60,9 @@ def bench(
     shape
         MxNxK or MxNxK:layout (nn, nt, tn, tt); an extent may be a range first:last:step. May be
         given again.
+    layout
+        nn, nt, tn or tt: how A and B lie where a shape names no layout; nn if none is named. nt is
+        B stored [N, K].
     dtype
         Type of A, B and C, with fp32 sums: bf16, fp16, fp32, or tf32 (fp32 in memory).
     rung
@@ -123,11 +127,13 @@ def bench(
         raise InputError(f"cache={cache!r} is not known; use cold or warm.")
     if not suite and not shape:
         raise InputError("name what to measure: --suite square, or --shape 4096x4096x4096.")
+    if layout is not None and not shape:
+        raise InputError("--layout is for shapes in words; those of a suite have their own.")
     kind = dtype_of(dtype)
     usual = [] if kernel else [it for it in KERNELS.values() if kind.name in it.dtypes]
     rungs = select(None, tuple(rung)) if rung else usual
     plan = Plan(
-        shapes=_shapes(suite or (), shape or ()),
+        shapes=_shapes(suite or (), shape or (), layout or "nn"),
         dtype=kind,
         rungs=tuple(rungs),
         kernels=kernels,
@@ -156,7 +162,9 @@ def bench(
     return 2 if run.never_ran(plan.labels.values()) else 0
 
 
-def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str, Shape], ...]:
+def _shapes(
+    suite_names: Sequence[str], words: Sequence[str], layout: str
+) -> tuple[tuple[str, Shape], ...]:
     """Every shape under the name of its suite; those given in words under "shape"."""
     from tilewright.bench.suites import parse_shapes, suite, suites
 
@@ -164,5 +172,5 @@ def _shapes(suite_names: Sequence[str], words: Sequence[str]) -> tuple[tuple[str
     for name in suite_names:
         for one in suites() if name == "all" else (name,):
             found += [(one, shape) for shape in suite(one)]
-    found += [("shape", shape) for shape in parse_shapes(words)]
+    found += [("shape", shape) for shape in parse_shapes(words, layout)]
     return tuple(dict.fromkeys(found))

@@ -24,6 +24,7 @@ def ladder(
     n: Annotated[MaybeWhole, Parameter(name=["-n", "--n"])] = None,
     k: Annotated[MaybeWhole, Parameter(name=["-k", "--k"])] = None,
     dtype: str | None = None,
+    layout: str = "nn",
     rung: Annotated[list[str] | None, Parameter(negative=())] = None,
     engine: str = "auto",
     gpu: str | None = None,
@@ -54,6 +55,8 @@ def ladder(
     dtype
         Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt, tf32 (fp32 in memory) for tf32,
         any for cpu; the family's first if none is named. Sums are fp32.
+    layout
+        How A and B lie: nn, nt (B stored [N, K]), tn or tt. hgemm, simt and tf32 take nn.
     rung
         Only this rung; give the option again for another one. --list names them.
     engine
@@ -90,6 +93,7 @@ def ladder(
             n=n,
             k=k,
             dtype=dtype,
+            layout=layout,
             rungs=rung or (),
             engine=engine,
             gpu=gpu,

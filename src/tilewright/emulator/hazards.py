@@ -7,7 +7,7 @@ shadow says becomes a finding with both lines.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -161,7 +161,7 @@ class Hazards:
             self._table.split(parts)
             self._flying = np.repeat(self._flying, parts)
             self._size = access.width
-        address, active = access.address, access.active
+        address, active = _of_one(access.address), _of_one(access.active)
         alike = address.shape[0] == 1 and (active is None or active.shape[0] == 1)
         if not alike and self._rows == 1 and self.blocks > 1:
             self._table.repeat(self.blocks)
@@ -284,6 +284,13 @@ class Hazards:
             size = self.arrays.tables[allocation.number][0]
             return allocation.base + int(cells.index[place]) * size
         return int(cells.index[place]) % (self._row // self._size) * self._size
+
+
+def _of_one(rows: Any) -> Any:
+    """The first block's row where all blocks have the same."""
+    if rows is None or len(rows) == 1 or not bool((rows == rows[:1]).all()):
+        return rows
+    return rows[:1]
 
 
 _REMEDIES = (  # by how far apart two threads are: lanes, warps, blocks

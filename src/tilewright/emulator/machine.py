@@ -29,6 +29,7 @@ from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
 from tilewright.emulator.specials import WORKSPACE, special
 from tilewright.emulator.trace import Shape, Trace
+from tilewright.emulator.wgmma_flight import Warpgroups
 
 FEW_POLLS = 32  # of a chunk in a row, before other blocks get their turn
 MOST_POLLS = 2048  # before it counts as waiting for ever, where the others get no further either
@@ -71,6 +72,7 @@ class Machine:
         self.gather = Gather(self)
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
+        self.warpgroups = Warpgroups(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
@@ -136,6 +138,7 @@ class Machine:
                     if self.polls > most_polls:
                         return False
                 self._watch(number)
+            self.warpgroups.finish()
         self.barriers.deadlock()
         return True
 

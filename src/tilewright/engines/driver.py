@@ -61,8 +61,13 @@ class Driver:
             )
         code, *values = getattr(self.types, function)(*args)
         if int(code) != 0:
-            raise EngineError(f"{function} failed with {self._explain(code)}.")
+            raise EngineError(self.failed(function, code))
         return values[0] if len(values) == 1 else tuple(values)
+
+    def failed(self, function: str, code: Any) -> str:
+        """The sentence for a return code, also a plain number, that is not success."""
+        known = self.types.CUresult(code) if type(code) is int else code
+        return f"{function} failed with {self._explain(known)}."
 
     def usable(self) -> bool:
         return os.getpid() == self._pid

@@ -17,6 +17,7 @@ from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
 from tilewright.emulator.trace import Shape
+from tilewright.emulator.wgmma_log import said_of_wgmma
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import GPUS, Gpu
 from tilewright.kernel_source import kernel_named, plain_name
@@ -90,9 +91,10 @@ class EmulatorEngine:
         check_threads(program.kernel, launch.block)
         check_shared(program, launch.shared_bytes)
         shape = Shape(
-            launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, launch.params)
+            launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, _bytes(launch))
         )
         report = run(program, shape, self._memory, self.progress)
+        report.findings.extend(said_of_wgmma(launch.artifact.log, program.kernel))
         return with_sources(
             report,
             {"<ptx>": launch.artifact.ptx},
@@ -101,6 +103,14 @@ class EmulatorEngine:
             block=launch.block,
             machine_code=MachineCode(launch.artifact, program.kernel.name),
         )
+
+
+def _bytes(launch: Launch) -> list[bytes]:
+    """The launch's parameters. Raises: UnsupportedError for one with tensor maps."""
+    plain = [param for param in launch.params if isinstance(param, bytes)]
+    if len(plain) != len(launch.params):
+        raise UnsupportedError("the emulator has no tensor maps yet.")
+    return plain
 
 
 def check_threads(kernel: Kernel, block: Dim3) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.emulator.parse import parse
 from tilewright.engines import probe
 from tilewright.engines.driver import Context, Driver
+from tilewright.engines.tensor_maps import TensorMapEncoder
 from tilewright.errors import EngineError, InputError
 from tilewright.gpus import arch_of
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from tilewright.build import Artifact
     from tilewright.engines.base import Buffer
-    from tilewright.launch import Launch
+    from tilewright.launch import Dim3, Launch
 
 _POISON = 0xFF
 _SHARED_BYTES_WITHOUT_OPT_IN = 48 * 1024
@@ -82,6 +83,7 @@ class _Kernel:
     handle: Any
     param_bytes: tuple[int, ...]
     static_shared_bytes: int
+    required_cluster: Dim3 | None = None
     granted: dict[str, int] = field(default_factory=dict)  # the opt-ins it has had so far
 
 
@@ -123,6 +125,7 @@ class GpuEngine:
         weakref.finalize(self, call.quietly, "cuStreamDestroy", stream).atexit = False
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], _Kernel] = {}
+        self._tensor_maps = TensorMapEncoder(call)
 
     # --- Memory ---------------------------------------------------------------------------
 
@@ -179,8 +182,9 @@ class GpuEngine:
         """Enqueues the kernel on the engine's stream.
 
         Raises: InputError, before the launch, when the shared memory is above the GPU's limit,
-        the grid is no whole number of clusters or the parameters have other sizes than the
-        kernel's; EngineError when the driver refuses the module, the kernel or the launch.
+        the grid is no whole number of clusters, the cluster is not the one that the kernel was
+        compiled for, or the parameters have other sizes than the kernel's; EngineError when the
+        driver refuses the module, the kernel, a tensor map or the launch.
         Cost: the first launch of an artifact loads its module; never capture that one.
         """
         self.context.enter()
@@ -189,7 +193,11 @@ class GpuEngine:
         self._opt_in(launch, kernel)
         # create_string_buffer keeps the bytes, the array the pointers, until the call returns;
         # the driver copies the parameters before it does.
-        values = [ctypes.create_string_buffer(raw, len(raw)) for raw in launch.params]
+        filled = [
+            param if isinstance(param, bytes) else param.filled(self._tensor_maps.encode)
+            for param in launch.params
+        ]
+        values = [ctypes.create_string_buffer(raw, len(raw)) for raw in filled]
         pointers = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
         config = _config(self.call.types, launch, self.stream)
         address = ctypes.addressof(pointers)
@@ -213,9 +221,19 @@ class GpuEngine:
                 f"kernel={launch.kernel!r} of a cubin for {artifact.arch} could not be loaded on "
                 f"{self.title} ({self.arch}): {error}"
             ) from None
-        which = call.enum("CUfunction_attribute", "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES")
-        static = call("cuFuncGetAttribute", which, handle)
-        return _Kernel(handle, _param_bytes(artifact, launch.kernel), int(static))
+
+        def attribute(word: str) -> int:
+            which = call.enum("CUfunction_attribute", f"CU_FUNC_ATTRIBUTE_{word}")
+            return int(call("cuFuncGetAttribute", which, handle))
+
+        sizes = (attribute(f"REQUIRED_CLUSTER_{side}") for side in ("WIDTH", "HEIGHT", "DEPTH"))
+        x, y, z = sizes  # all 0 where the kernel leaves it to the launch
+        return _Kernel(
+            handle,
+            _param_bytes(artifact, launch.kernel),
+            attribute("SHARED_SIZE_BYTES"),
+            (x, y, z) if x else None,
+        )
 
     def _opt_in(self, launch: Launch, kernel: _Kernel) -> None:
         """Grants what a kernel must be allowed before its launch; again only to grant more."""
@@ -294,6 +312,11 @@ def _check_launch(launch: Launch, kernel: _Kernel, limit_bytes: int, gpu_name: s
             f"shared_bytes={launch.shared_bytes} and {kernel.static_shared_bytes} static bytes "
             f"must be at most {limit_bytes} together, the limit of a block on {gpu_name}."
         )
+    if kernel.required_cluster not in (None, launch.cluster):
+        raise InputError(
+            f"cluster={launch.cluster} must be {kernel.required_cluster}, which "
+            f"{launch.kernel} was compiled for."
+        )
     for axis, blocks, cluster in zip("xyz", launch.grid, launch.cluster, strict=True):
         if cluster < 1 or blocks % cluster:
             raise InputError(
@@ -320,14 +343,24 @@ def _config(types: Any, launch: Launch, stream: int) -> Any:
     config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
     config.sharedMemBytes = launch.shared_bytes
     config.hStream = types.CUstream(stream)
+    attributes = []
     if launch.cluster != (1, 1, 1):
-        attribute = types.CUlaunchAttribute()
-        attribute.id = types.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        cluster = attribute.value.clusterDim
+        attributes.append(_attribute(types, "CLUSTER_DIMENSION"))
+        cluster = attributes[-1].value.clusterDim
         cluster.x, cluster.y, cluster.z = launch.cluster
-        config.attrs = [attribute]
-        config.numAttrs = 1
+    if launch.overlap:
+        attributes.append(_attribute(types, "PROGRAMMATIC_STREAM_SERIALIZATION"))
+        attributes[-1].value.programmaticStreamSerializationAllowed = 1
+    if attributes:
+        config.attrs = attributes
+        config.numAttrs = len(attributes)
     return config
+
+
+def _attribute(types: Any, word: str) -> Any:
+    attribute = types.CUlaunchAttribute()
+    attribute.id = getattr(types.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{word}")
+    return attribute
 
 
 def _text(raw: bytes) -> str:

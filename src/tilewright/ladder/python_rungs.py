@@ -46,7 +46,12 @@ class CpuRung(PythonRung):
     def engine(self, opened: str) -> str:
         return "cpu"
 
-    def refusal(self, problem: Problem, shared_bytes_limit: int | None = None) -> str | None:
+    def refusal(
+        self,
+        problem: Problem,
+        shared_bytes_limit: int | None = None,
+        arch: str | None = None,
+    ) -> str | None:
         if why := super().refusal(problem):
             return why
         products = problem.m * problem.n * problem.k

@@ -42,10 +42,16 @@ class Rung:
         """
         return None
 
-    def refusal(self, problem: Problem, shared_bytes_limit: int | None = None) -> str | None:
+    def refusal(
+        self,
+        problem: Problem,
+        shared_bytes_limit: int | None = None,
+        arch: str | None = None,
+    ) -> str | None:
         """Why this rung does not take the problem, as a sentence with the way out; else None.
 
-        `shared_bytes_limit` is what the GPU gives a block, where a GPU has been chosen.
+        `shared_bytes_limit` is what the GPU gives a block and `arch` its architecture ("sm_90"),
+        where a GPU has been chosen.
         """
         if problem.dtype.name not in self.dtypes:
             return f"{self.name} takes {alternatives(self.dtypes)}, not {problem.dtype.name}."

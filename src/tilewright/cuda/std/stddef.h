@@ -9,5 +9,5 @@ struct alignas(16) max_align_t {
 #define NULL 0
 #endif
 #ifndef offsetof
-#define offsetof(type, member) __builtin_offsetof(type, member)
+#define offsetof(type, member) __INTADDR__(&((type*)0)->member)
 #endif
