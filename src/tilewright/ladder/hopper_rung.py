@@ -25,6 +25,7 @@ from tilewright.problem import Problem, nearest_multiple
 from tilewright.tensormap import TensorMap
 
 ARCH = "sm_90a"  # wgmma and setmaxnreg are in no other
+_HOPPER = 90
 PANEL = 64  # elements of 16 bits in the 128 bytes of a box's row
 _PATTERN_BYTES = 1024  # of shared memory after which the swizzle repeats: what tiles begin at
 _PITCH_BYTES = 16  # what the distance of two rows in memory must be a multiple of
@@ -36,6 +37,7 @@ class HopperRung(KernelRung):
 
     `cluster_m` × `cluster_n` blocks run together on as many neighbouring tiles of C: the
     `cluster_n` blocks of a row of tiles share A, those of a column B, and each loads its part.
+    Without `wgmma` a rung is compiled for any architecture that has TMA: sm_90 and newer.
     `store_rows` are the rows of C in one TMA store. `barriers` is the number of mbarriers.
     In shared memory lie the tiles of A and B, `staged` elements of C and the barriers, and the
     whole is a multiple of 1024 bytes.
@@ -46,6 +48,7 @@ class HopperRung(KernelRung):
     cluster_n: int = 1
     store_rows: int = PANEL
     barriers: int = 0
+    wgmma: bool = True
 
     def shared_bytes(self, dtype: DType) -> int:
         used = super().shared_bytes(dtype) + 8 * self.barriers
@@ -63,7 +66,7 @@ class HopperRung(KernelRung):
         return tuple(sorted(macros.items()))
 
     def target(self, arch: str) -> str:
-        return ARCH
+        return ARCH if self.wgmma else arch
 
     @property
     def cluster(self) -> Dim3:
@@ -111,8 +114,9 @@ class HopperRung(KernelRung):
         shared_bytes_limit: int | None = None,
         arch: str | None = None,
     ) -> str | None:
-        if arch is not None and arch.rstrip("af") != ARCH.rstrip("a"):
-            return f"{self.name} uses TMA and wgmma of an H100 or H200, and this GPU is {arch}."
+        if arch is not None and not self._runs_on(int(arch.rstrip("af").removeprefix("sm_"))):
+            what = "TMA and wgmma of an H100 or H200" if self.wgmma else "TMA of an H100 and newer"
+            return f"{self.name} uses {what}, and this GPU is {arch}."
         if problem.layout not in self.layouts:
             return f"{self.name} takes {alternatives(self.layouts)}, not {problem.layout}."
         return (
@@ -120,6 +124,9 @@ class HopperRung(KernelRung):
             or self._unreachable(problem)
             or self.too_large(problem.dtype, shared_bytes_limit, "an H100 or H200")
         )
+
+    def _runs_on(self, number: int) -> bool:
+        return number == _HOPPER if self.wgmma else number >= _HOPPER
 
     def _unreachable(self, problem: Problem) -> str | None:
         """The sentence for rows that TMA cannot reach."""
