@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from tilewright.dtypes import DType
 from tilewright.errors import InputError
-from tilewright.ladder.python_rungs import CPU
+from tilewright.ladder.python_rungs import CPU, TRITON
 from tilewright.ladder.rung import Rung, alternatives
 from tilewright.launch import GEMM_ARGS, Dim3
 from tilewright.problem import Problem, nearest_multiple
@@ -202,7 +202,7 @@ KERNELS: dict[str, KernelRung] = {
     )
 }
 
-RUNGS: dict[str, Rung] = {**KERNELS, **{rung.name: rung for rung in CPU}}
+RUNGS: dict[str, Rung] = {**KERNELS, **{rung.name: rung for rung in (*CPU, *TRITON)}}
 
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(rung.family for rung in RUNGS.values()))
 
