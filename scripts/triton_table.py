@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewright.bench.pages import between, ended, settle
 from tilewright.bench.record import Measurement, load
-from tilewright.bench.pages import between
 from tilewright.ladder.rungs import select
 
 ROOT = Path(__file__).parents[1]
@@ -32,16 +32,11 @@ ROLES = {
 
 
 def main(arguments: list[str]) -> int:
-    text = PAGE.read_text(encoding="utf-8")
     lines = load(MEASUREMENTS)
     part = "\n\n".join(table(dtype, lines) for dtype in ROLES)
-    fresh = between(text, BEGIN, END, part)
-    if "--check" in arguments:
-        if fresh != text:
-            print(f"{PAGE} is stale; run {Path(__file__).name}", file=sys.stderr)
-        return int(fresh != text)
-    PAGE.write_text(fresh, encoding="utf-8")
-    return 0
+    fresh = between(PAGE.read_text(encoding="utf-8"), BEGIN, END, part, str(PAGE))
+    remedy = f"run python scripts/{Path(__file__).name}"
+    return settle(PAGE, fresh, check="--check" in arguments, remedy=remedy)
 
 
 def table(dtype: str, lines: Sequence[Measurement]) -> str:
@@ -79,4 +74,4 @@ def row(word: str, name: str, line: Measurement | None) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(ended(main))
