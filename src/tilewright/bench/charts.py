@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.bench.ladder import ON_GPU
 from tilewright.bench.protocol import quantile
-from tilewright.bench.report import newest
+from tilewright.bench.report import fullest, newest
 from tilewright.bench.roofs import from_lines
 from tilewright.bench.suites import Shape
 from tilewright.dtypes import DTYPES
@@ -184,8 +184,8 @@ def gather(
 ) -> Chart:
     """The chart of a kind from measurement lines. Lines of roofs are no kernels.
 
-    `gpu` is a name or a part of one; without it the GPU measured last. "ladder" is the newest
-    run of 4096×4096×4096 nn, or the newest run where that was not measured; the others take the
+    `gpu` is a name or a part of one; without it the GPU measured last. "ladder" is the fullest
+    run of 4096×4096×4096 nn, or of any shape where that was not measured; the others take the
     newest line of each kernel and shape. "roofline" adds the roofs of their newest run, or the
     datasheet's.
     Raises: InputError for an unknown kind, for no lines, naming what there is, and for a GPU
@@ -230,7 +230,7 @@ def _of_gpu(lines: Sequence[Measurement], gpu: str | None) -> list[Measurement]:
 
 
 def _ladder(lines: Sequence[Measurement]) -> Chart:
-    run = newest([line for line in lines if _shape(line) == str(Shape(*ON_GPU))] or lines)
+    run = fullest([line for line in lines if _shape(line) == str(Shape(*ON_GPU))] or lines)
     points = [_point(line) for line in run if _shape(line) == _shape(run[0])]
     return Chart("ladder", tuple(sorted(points, key=lambda point: point.peer)))
 

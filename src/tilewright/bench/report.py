@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ _HEAD = (
 
 
 def ladder_table(measurements: Iterable[Measurement]) -> str:
-    """One Markdown table for each GPU, type and shape, of the newest run there is of it.
+    """One Markdown table for each GPU, type and shape, of the fullest run there is of it.
 
     Rows keep the order of their lines. Time is the median over rounds, speed the median of the
     rounds' ratios to torch ("–" where a line has another rival or none), error ‖C−R‖F ÷ ‖R‖F.
@@ -47,7 +48,15 @@ def ladder_table(measurements: Iterable[Measurement]) -> str:
         groups.setdefault(group, []).append(line)
     if not groups:
         return "Nothing has been measured yet."
-    return "\n\n".join(_table(newest(groups[group])) for group in sorted(groups))
+    return "\n\n".join(_table(fullest(groups[group])) for group in sorted(groups))
+
+
+def fullest(lines: Sequence[Measurement]) -> list[Measurement]:
+    """The lines of the run that timed the most kernels, the latest of several: a run of a few
+    rungs does not hide one of them all."""
+    sizes = Counter(line.taken for line in lines)
+    most = max(sizes, key=lambda taken: (sizes[taken], taken))
+    return [line for line in lines if line.taken == most]
 
 
 def newest(lines: Sequence[Measurement]) -> list[Measurement]:

@@ -5,7 +5,8 @@
 #           element of A is read n/256 times from memory instead of n times, and B's m/256 times.
 # Expect    what a block of a GPU's kernel does with shared memory. NumPy multiplies two tiles in
 #           one call, so Python's share vanishes: thousands of times as fast as cpu_loops.
-# Found     Not timed yet.
+# Found     7.5 times the time of cpu_blas. 4096³ fp32 on 16 cores of a Xeon, an H200's host:
+#           1,060,214.7 µs, 0.1 TFLOP/s (2026-11-30T14:16:04Z).
 # Next      cpu_blas gives the whole product to the library.
 from __future__ import annotations
 
