@@ -6,7 +6,7 @@
 #           beyond C's nothing is stored; offsets are 64 bits wide before a stride multiplies them.
 # Expect    what hgemm_k_stages does by hand: swizzled tiles, two of them on their way. Programs go
 #           along the rows of C, as hgemm_raster's blocks do, and read more of B than they need to.
-# Found     1.7 times as fast as hgemm_bcf in the same run. 4096³ bf16 on an H200: 305.0 µs, 450.6
+# Found     1.7 times as fast as hgemm_bcf in the same run. 4096³ bf16 on an H200: 305.0 µs, 450.7
 #           TFLOP/s, 0.66 of torch (2026-11-30T14:22:11Z). In Triton's interpreter right for every
 #           edge, stride and type tried.
 # Next      triton_autotune makes numbers of these choices, and takes the fastest.
