@@ -288,7 +288,7 @@ def test_what_is_stale_is_told(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     copy = tmp_path / "ladder.md"
-    copy.write_text(script.PAGE.read_text(encoding="utf-8").replace("0.39 bf16", "0.40 bf16", 1))
+    copy.write_text(script.PAGE.read_text(encoding="utf-8").replace(" bf16 |", " bf17 |", 1))
     monkeypatch.setattr(script, "PAGE", copy)
     assert script.main(["--check"]) == 1
     assert f"{copy} is stale; run python scripts/ladder_page.py." in capsys.readouterr().err

@@ -134,7 +134,8 @@ def test_where_triton_is_missing_the_contest_goes_on(
     monkeypatch.setattr(TritonRung, "missing", lambda rung: "pip install triton.")
     every = climb(every_family=True, **SHAPE)  # type: ignore[arg-type]
     status = {row.family: row.status for row in every}
-    assert status == {"peer": "ok", "hgemm": "ok", "simt": "ok", "cpu": "ok", "triton": "skipped"}
+    assert status.pop("triton") == "skipped"
+    assert set(status.values()) == {"ok"}
     assert every["triton_basic"].engine == "gpu"
     with pytest.raises(ToolchainError, match="pip install triton"):
         climb(rungs="triton_basic", **SHAPE)  # type: ignore[arg-type]

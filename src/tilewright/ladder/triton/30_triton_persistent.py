@@ -5,10 +5,11 @@
 #           this one are multiplied and C is stored, and nothing starts anew between tiles.
 # Expect    what hgemm_best's blocks gain: no gap between tiles, no last wave of a few programs that
 #           starts late. The offsets are computed at every step: a loss where tiles are few.
-# Found     a loss: the same tile as triton_autotune's, in 12 % more time. 4096³ bf16 on an H200: 282.2
-#           µs, 487.0 TFLOP/s, 0.71 of torch (2026-11-30T14:22:11Z). The same loop by tl.range(…, flatten=True) carries B's offsets from step
-#           to step, and Triton 3.6 no longer loads B ahead; from pid_m and pid_n alone it does. In
-#           Triton's interpreter, with 3 programs, right for every edge, stride and type tried.
+# Found     a loss: the same tile as triton_autotune's, in 12 % more time. 4096³ bf16 on an H200:
+#           282.2 µs, 487.0 TFLOP/s, 0.71 of torch (2026-11-30T14:22:11Z). The same loop by
+#           tl.range(…, flatten=True) carries B's offsets from step to step, and Triton 3.6 no
+#           longer loads B ahead; from pid_m and pid_n alone it does. In Triton's interpreter, with
+#           3 programs, right for every edge, stride and type tried.
 # Next      hgemm_best does the same by hand, and tilewright explain limiter says what binds it.
 from __future__ import annotations
 
