@@ -49,7 +49,6 @@ FIELDS = [
     "shared_wavefronts_ideal_cp_async",
     "shared_wavefronts_ldst",
     "shared_wavefronts_ideal_ldst",
-    "wgmma_shared_bytes",
     "bank_conflicts",
     "global_sectors_load",
     "global_sectors_store",
@@ -158,8 +157,9 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
         (["--all", "hgemm"], "--all runs every family; leave out the family and --rung."),
         (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "
          "--rung."),
-        ([""], "family='' is not known; use hgemm, simt, tf32, cpu or triton."),
-        (["--list", "nope"], "family='nope' is not known; use hgemm, simt, tf32, cpu or triton."),
+        ([""], "family='' is not known; use hgemm, simt, tf32, hopper, cpu or triton."),
+        (["--list", "nope"], "family='nope' is not known; use hgemm, simt, tf32, hopper, cpu or "
+         "triton."),
         (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
         (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),

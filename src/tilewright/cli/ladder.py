@@ -44,8 +44,9 @@ def ladder(
     Parameters
     ----------
     family
-        The family of rungs: hgemm (Tensor Cores), simt (fp32), tf32, cpu (NumPy on the host) or
-        triton (without a GPU in Triton's interpreter); hgemm if none is named.
+        The family of rungs: hgemm (Tensor Cores), simt (fp32), tf32, hopper (TMA and wgmma), cpu
+        (NumPy on the host) or triton (without a GPU in Triton's interpreter); hgemm if none is
+        named.
     m
         Rows of A and C (multiples of 128); 4096 on a GPU, 256 in the emulator.
     n
@@ -53,10 +54,11 @@ def ladder(
     k
         Columns of A, rows of B (multiples of 32); 4096 on a GPU, 192 in the emulator.
     dtype
-        Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt, tf32 (fp32 in memory)
+        Type of A, B and C: bf16 or fp16 for hgemm and hopper, fp32 for simt, tf32 (fp32 in memory)
         for tf32, any for cpu and triton; the family's first if none is named. Sums are fp32.
     layout
-        How A and B lie: nn, nt (B stored [N, K]), tn or tt. hgemm, simt and tf32 take nn.
+        How A and B lie: nn, nt (B stored [N, K]), tn or tt. hgemm, simt and tf32 take nn, hopper
+        nn and nt.
     rung
         Only this rung; give the option again for another one. --list names them.
     engine

@@ -8,6 +8,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from tilewright.errors import InputError
+from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.kernel_rung import KERNEL, KernelRung, Tile
 from tilewright.ladder.python_rungs import CPU, TRITON
 from tilewright.ladder.rung import Rung, alternatives
@@ -108,6 +109,40 @@ _TF32_BEST = KernelRung(
 )
 
 
+def _hopper(
+    number: int,
+    name: str,
+    tile: Tile,
+    threads: int,
+    buffers: int,
+    *,
+    roles: bool = False,
+    persistent: bool = False,
+    cluster_m: int = 1,
+    staged: int = 0,
+    order: str = "rows",
+    wgmma: bool = True,
+) -> HopperRung:
+    return HopperRung(
+        name,
+        "hopper",
+        f"hopper/{number}_{name}.cu",
+        ("bf16", "fp16"),
+        tile,
+        threads,
+        buffers,
+        staged=staged,
+        order=order,
+        persistent=persistent,
+        cluster_m=cluster_m,
+        barriers=(2 if roles else 1) * buffers,
+        wgmma=wgmma,
+    )
+
+
+_SQUARE, _WIDE = Tile(128, 128, 64), Tile(128, 256, 64)
+_BOXES = 2 * 2 * 64 * 64  # two of 64 columns for each of two consumers
+
 KERNELS: dict[str, KernelRung] = {
     rung.name: rung
     for rung in (
@@ -136,6 +171,43 @@ KERNELS: dict[str, KernelRung] = {
         _tf32(40, "sgemm_tf32_swizzle_bcf", buffers=1),
         _tf32(50, "sgemm_tf32_swizzle_bcf_dbf", buffers=2),
         _TF32_BEST,
+        _hopper(10, "hopper_tma_mma", _SQUARE, 256, buffers=2, wgmma=False),
+        _hopper(20, "hopper_wgmma", _SQUARE, 256, buffers=1),
+        _hopper(30, "hopper_ring", _SQUARE, 256, buffers=4),
+        _hopper(40, "hopper_roles", _WIDE, 384, buffers=4, roles=True),
+        _hopper(
+            50,
+            "hopper_persistent",
+            _WIDE,
+            384,
+            buffers=4,
+            roles=True,
+            persistent=True,
+            order="panels:8",
+        ),
+        _hopper(
+            60,
+            "hopper_cluster",
+            _WIDE,
+            384,
+            buffers=4,
+            roles=True,
+            persistent=True,
+            order="panels:8",
+            cluster_m=2,
+        ),
+        _hopper(
+            70,
+            "hopper_store",
+            _WIDE,
+            384,
+            buffers=4,
+            roles=True,
+            persistent=True,
+            order="panels:8",
+            cluster_m=2,
+            staged=_BOXES,
+        ),
     )
 }
 
