@@ -157,8 +157,8 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
         (["--all", "hgemm"], "--all runs every family; leave out the family and --rung."),
         (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "
          "--rung."),
-        ([""], "family='' is not known; use hgemm, simt or cpu."),
-        (["--list", "nope"], "family='nope' is not known; use hgemm, simt or cpu."),
+        ([""], "family='' is not known; use hgemm, simt, cpu or triton."),
+        (["--list", "nope"], "family='nope' is not known; use hgemm, simt, cpu or triton."),
         (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
         (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),

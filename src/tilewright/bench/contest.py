@@ -59,6 +59,7 @@ class Contestant:
     source_hash: str | None = None  # of a kernel of ours
     launch: Launch | None = None
     deliver: Callable[[int], None] | None = None
+    made_by: str | None = None  # what compiled it, for the record, where our build did not
     poison_byte: int = 0xFF  # what C is filled with before a run that is checked
 
 
@@ -236,7 +237,7 @@ def _line(
         ratio=timing.ratio(other) if other else None,
         correct=verdict.correct,
         rel_error=verdict.rel_error,
-        method=timing.method,
+        method=", ".join(filter(None, (timing.method, contestant.made_by))),
         gpu=engine.gpu_name,
         driver=engine.driver,
         cuda=engine.cuda,

@@ -12,7 +12,7 @@ from tilewright.engines.choose import open_engine
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError, ToolchainError
 from tilewright.gpus import Gpu
-from tilewright.ladder.python_rungs import CpuRung
+from tilewright.ladder.python_rungs import CpuRung, TritonRung
 from tilewright.ladder.rungs import KERNEL, KernelRung, select
 from tilewright.launch import Launch
 from tilewright.model.intensity import tile_intensity
@@ -43,7 +43,8 @@ class Row:
     instructions issued by warps, wavefronts passes of shared memory, sectors 32 bytes each.
     `intensity` is FLOP per byte copied to shared memory. `sass` says how the machine code
     differs from the PTX that was counted; None where the two were not compared. Of the family
-    cpu, `us` is the host's wall clock and `arch` its machine; nothing is counted.
+    cpu, `us` is the host's wall clock and `arch` its machine; nothing is counted. Nor is it in
+    Triton's interpreter, whose rows say only whether the result is right.
     """
 
     name: str
@@ -241,6 +242,11 @@ def _part(
         from tilewright.bench.host_rungs import climb_on_host
 
         return climb_on_host([it for it in these if isinstance(it, CpuRung)], reasons, run)
+    if runs_on == "interpreter":
+        from tilewright.bench.interpreted import climb_interpreted
+
+        interpreted = [it for it in these if isinstance(it, TritonRung)]
+        return climb_interpreted(interpreted, reasons, run)
     if isinstance(opened, EmulatorEngine):
         from tilewright.bench.counted_ladder import count_rungs
 

@@ -143,6 +143,13 @@ def _on_host(ladder: Ladder) -> Table:
     return table
 
 
+def _checked(ladder: Ladder) -> Table:
+    table = _table("rel.\nerror")
+    for row in ladder.rows:
+        table.add_row(row.name, _error(row))
+    return table
+
+
 def _ideas(ladder: Ladder) -> RenderableType:
     """For each rung its idea, or why it is skipped."""
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -175,5 +182,6 @@ _HOST = "Wall clock of single runs on the host, not interleaved: for orders of m
 _FORMS: dict[str, Callable[[Ladder], list[RenderableType]]] = {
     "gpu": lambda part: [_timed(part)],
     "emulator": lambda part: [_counted(part), _why(part), Text("")],
+    "interpreter": lambda part: [_checked(part), _ideas(part), Text("")],
     "cpu": lambda part: [_on_host(part), _ideas(part), Text(_HOST, style="dim"), Text("")],
 }

@@ -34,6 +34,7 @@ _ALWAYS = {
 _WHEN_NAMED = {  # they compile or tune for seconds to minutes a shape
     "inductor": f"{_HERE}.torch_peers:inductor",
     "inductor_triton": f"{_HERE}.torch_peers:inductor_triton",
+    "triton": f"{_HERE}.triton_rungs:TritonPeer",
     "quack": f"{_HERE}.cute_peers:quack",
     "cute": f"{_HERE}.cute_peers:CutePeer",
 }

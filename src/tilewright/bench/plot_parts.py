@@ -28,6 +28,9 @@ KNOWN = (
     "sgemm_naive", "sgemm_coalesced", "sgemm_shared", "sgemm_register", "sgemm_tiling",
     "sgemm_at_tiling", "sgemm_at_bcf_swizzling", "sgemm_at_bcf_swizzling_rw",
     "sgemm_at_bcf_swizzling_dbf_rw", "sgemm_best", "sgemm_cublas",
+    "hgemm_raster", "hgemm_k_stages", "hgemm_bk64", "hgemm_w64", "hgemm_best",
+    "triton_basic", "triton_autotune", "triton_persistent", "triton",
+    "cpu_loops", "cpu_blocked", "cpu_blas",
 )  # fmt: skip
 
 

@@ -57,14 +57,18 @@ def newest(lines: Sequence[Measurement]) -> list[Measurement]:
 
 def render(readme_text: str, measurements: Iterable[Measurement]) -> str:
     """The README with the tables between its markers. Raises: InputError without one pair."""
-    if readme_text.count(BEGIN) != 1:
-        count = readme_text.count(BEGIN)
-        raise InputError(f"the README holds {BEGIN} {count} times; it must once.")
-    before, rest = readme_text.split(BEGIN)
-    if END not in rest:
-        raise InputError(f"the README's {BEGIN} is not followed by {END}.")
-    after = rest.split(END, 1)[1]
-    return f"{before}{BEGIN}\n{ladder_table(measurements)}\n{END}{after}"
+    return between(readme_text, BEGIN, END, ladder_table(measurements), "the README")
+
+
+def between(text: str, begin: str, end: str, part: str, page: str = "the page") -> str:
+    """The text with this part between its two markers. Raises: InputError without one pair."""
+    if text.count(begin) != 1:
+        raise InputError(f"{page} holds {begin} {text.count(begin)} times; it must once.")
+    before, rest = text.split(begin)
+    if end not in rest:
+        raise InputError(f"{page}'s {begin} is not followed by {end}.")
+    after = rest.split(end, 1)[1]
+    return f"{before}{begin}\n{part}\n{end}{after}"
 
 
 def _table(lines: Sequence[Measurement]) -> str:

@@ -13,7 +13,7 @@ from tilewright.bench.inputs import logical, operands
 from tilewright.bench.ladder import climb
 from tilewright.bench.user_kernel import CudaKernel
 from tilewright.errors import CompileError, InputError, UnsupportedError
-from tilewright.ladder.python_rungs import CpuRung
+from tilewright.ladder.python_rungs import CpuRung, TritonRung
 from tilewright.verify import judge, oracle
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tilewright.bench.suites import Shape
     from tilewright.engines.emulator import EmulatorEngine
 
+_NO_COUNTS = (
+    "{} is timed on a GPU, and there is none here; tilewright ladder triton checks it in Triton's "
+    "interpreter."
+)
 _FLOPS = 3e9  # above, counting takes longer than anybody waits: about 1500³
 
 
@@ -36,6 +40,9 @@ def count(engine: EmulatorEngine, plan: Plan, shape: Shape, blank: Row) -> Itera
         if isinstance(rung, CpuRung):  # suite_host.py's
             continue
         row = replace(blank, name=rung.name)
+        if isinstance(rung, TritonRung):
+            yield replace(row, status="skipped", reason=_NO_COUNTS.format(rung.name))
+            continue
         if reason := rung.refusal(problem, engine.shared_bytes_limit, engine.arch) or too_large:
             yield replace(row, status="skipped", reason=reason)
             continue

@@ -20,8 +20,10 @@ from tilewright.bench.protocol import quantile
 from tilewright.bench.roofs import floor_us
 from tilewright.bench.survey import measure_roofs
 from tilewright.bench.telemetry import typical
+from tilewright.bench.triton_rungs import enter_triton
 from tilewright.bench.user_kernel import CudaKernel
 from tilewright.errors import CompileError, EngineError, InputError
+from tilewright.ladder.python_rungs import TritonRung
 from tilewright.ladder.rungs import KernelRung
 
 # Of the roof: libraries do not quite reach what the tensor cores can, but no kernel does so much.
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from tilewright.bench.suites import Shape
     from tilewright.bench.user_function import FunctionKernel
     from tilewright.engines.gpu import GpuEngine
+    from tilewright.ladder.rung import Rung
     from tilewright.problem import Problem
 
     Entry = tuple[str, Callable[[Arena], Contestant]]
@@ -87,11 +90,7 @@ def timer(engine: GpuEngine, plan: Plan, keep: Keep) -> tuple[Each, list[str]]:
 def _entries(engine: GpuEngine, plan: Plan, peers: list[Peer]) -> list[Entry]:
     """All that is to be timed, in the order of the rows, each name once."""
     entries: list[Entry] = [(peer.name, partial(enter_peer, peer)) for peer in peers]
-    entries += [
-        (rung.name, partial(_enter_rung, rung))
-        for rung in plan.rungs
-        if isinstance(rung, KernelRung)
-    ]
+    entries += [(rung.name, partial(_enter_rung, rung)) for rung in plan.rungs]
     enter: Callable[[Arena], Contestant]
     for kernel in plan.kernels:
         if isinstance(kernel, CudaKernel):
@@ -106,10 +105,13 @@ def _enter_function(kernel: FunctionKernel, engine: GpuEngine, arena: Arena) -> 
     return enter_peer(kernel.peer(engine), arena)
 
 
-def _enter_rung(rung: KernelRung, arena: Arena) -> Contestant:
+def _enter_rung(rung: Rung, arena: Arena) -> Contestant:
     engine = arena.engine
     if reason := rung.refusal(arena.problem, engine.shared_bytes_limit, engine.arch):
         raise InputError(reason)
+    if isinstance(rung, TritonRung):
+        return enter_triton(rung, arena)
+    assert isinstance(rung, KernelRung)  # of the host there are none in a plan without_host
     return enter_rung(rung, arena)
 
 

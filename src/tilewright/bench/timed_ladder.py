@@ -16,7 +16,10 @@ from tilewright.bench.contest import (
 )
 from tilewright.bench.ladder import Ladder, Progress, Row, identity, judged, resources, skipped
 from tilewright.bench.peers import found_peers
+from tilewright.bench.triton_rungs import enter_triton
+from tilewright.errors import EngineError
 from tilewright.gpus import gpu_reported
+from tilewright.ladder.python_rungs import TritonRung
 from tilewright.ladder.rungs import KERNELS, RUNGS, KernelRung
 
 if TYPE_CHECKING:
@@ -42,15 +45,21 @@ def time_rungs(
     peers, left_out = found_peers(engine, problem.dtype)
     progress("kernels", 1, 3)
     contestants = [enter_peer(peer, arena) for peer in peers]
-    contestants += [
-        enter_rung(rung, arena)
-        for rung in chosen
-        if isinstance(rung, KernelRung) and rung.name not in refusals
-    ]
+    reasons = dict(refusals)
+    for rung in chosen:
+        if rung.name in reasons:
+            continue
+        if isinstance(rung, KernelRung):
+            contestants.append(enter_rung(rung, arena))
+        elif isinstance(rung, TritonRung):
+            try:
+                contestants.append(enter_triton(rung, arena))
+            except EngineError as error:  # Triton's; the others can do without it
+                reasons[rung.name] = str(error)
     progress("timing", 2, 3)
     contest = hold(arena, contestants, [peer.name for peer in peers])
     rows = {r.contestant.name: _row(engine, problem, contest, r) for r in contest.results}
-    for name, reason in refusals.items():
+    for name, reason in reasons.items():
         rows[name] = skipped(RUNGS[name], engine, problem, reason)
     order = [peer.name for peer in peers] + [rung.name for rung in chosen]
     return Ladder(

@@ -67,7 +67,8 @@ def bench(
         Type of A, B and C: bf16 or fp16, with fp32 sums; fp32 for kernels of your own.
     rung
         Only these rungs; all kernels that take the shape if neither a rung nor a kernel is named.
-        Those of the family cpu run on the host, by the wall clock and after the others.
+        Those of the family triton, which are tuned for seconds a shape, and of cpu, which run on
+        the host by the wall clock and after the others, are measured only when named.
     kernel
         Your own kernel beside the peers, FILE.cu:NAME or MODULE:FUNCTION; may be given again. How
         a CUDA kernel is launched is read from its source and can be said behind its name:
@@ -78,8 +79,8 @@ def bench(
     against
         Only these peers: torch, hgemm_cublas or, in fp32, sgemm_cublas, lt_first (cuBLASLt's
         first choice), lt_best (the fastest of all it proposes), and, only when named, inductor,
-        inductor_triton (TorchInductor max-autotune, with and without cuBLAS), quack and cute,
-        which compile for long.
+        inductor_triton (TorchInductor max-autotune, with and without cuBLAS), triton (the last
+        rung of that family), quack and cute, which compile for long.
     inputs
         normal, uniform, integers or zeros. Zeros run faster than real data: they use less power.
     cache

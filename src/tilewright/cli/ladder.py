@@ -44,8 +44,8 @@ def ladder(
     Parameters
     ----------
     family
-        The family of rungs: hgemm (Tensor Cores), simt (fp32) or cpu (NumPy on the host);
-        hgemm if none is named.
+        The family of rungs: hgemm (Tensor Cores), simt (fp32), cpu (NumPy on the host) or triton
+        (without a GPU in Triton's interpreter); hgemm if none is named.
     m
         Rows of A and C (multiples of 128); 4096 on a GPU, 256 in the emulator.
     n
@@ -53,8 +53,8 @@ def ladder(
     k
         Columns of A, rows of B (multiples of 32); 4096 on a GPU, 192 in the emulator.
     dtype
-        Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt, any for cpu; the family's
-        first if none is named. Sums are fp32.
+        Type of A, B and C: bf16 or fp16 for hgemm, fp32 for simt, any for cpu and triton;
+        the family's first if none is named. Sums are fp32.
     layout
         How A and B lie: nn, nt (B stored [N, K]), tn or tt. hgemm and simt take nn.
     rung

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ladder.rung import Rung
@@ -24,13 +26,18 @@ class PythonRung(Rung):
     """
 
     @cached_property
-    def gemm(self) -> Gemm:
-        """The function. Its file's name begins with a digit, which only import_module takes.
+    def module(self) -> ModuleType:
+        """The file's. Its name begins with a digit, which import_module takes and import does not.
 
         Raises: ImportError where a library that it is written in is missing.
         """
         words = self.file.removesuffix(".py").split("/")
-        function: Gemm = import_module(".".join(("tilewright.ladder", *words))).gemm
+        return import_module(".".join(("tilewright.ladder", *words)))
+
+    @cached_property
+    def gemm(self) -> Gemm:
+        """The function. Raises: as `module`."""
+        function: Gemm = self.module.gemm
         return function
 
 
@@ -64,10 +71,32 @@ class CpuRung(PythonRung):
         return None
 
 
+@dataclass(frozen=True)
+class TritonRung(PythonRung):
+    """A rung of torch tensors, compiled by Triton for a GPU, or run in its interpreter."""
+
+    def engine(self, opened: str) -> str:
+        return "gpu" if opened == "gpu" else "interpreter"
+
+    def missing(self) -> str | None:
+        absent = [name for name in ("triton", "torch") if find_spec(name) is None]
+        if not absent:
+            return None
+        return (
+            f"{self.name} needs {' and '.join(absent)}, which {'are' if absent[1:] else 'is'} not "
+            f"installed: pip install {' '.join(absent)}."
+        )
+
+
 _TYPES = ("fp32", "bf16", "fp16")
 
 CPU = (
     CpuRung("cpu_loops", "cpu", "cpu/10_cpu_loops.py", _TYPES, most_products=2**25),
     CpuRung("cpu_blocked", "cpu", "cpu/20_cpu_blocked.py", _TYPES),
     CpuRung("cpu_blas", "cpu", "cpu/30_cpu_blas.py", _TYPES),
+)
+
+TRITON = tuple(
+    TritonRung(name, "triton", f"triton/{number}_{name}.py", ("bf16", "fp16", "fp32"))
+    for number, name in ((10, "triton_basic"), (20, "triton_autotune"), (30, "triton_persistent"))
 )

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from tilewright.errors import InputError
 from tilewright.ladder.kernel_rung import KERNEL, KernelRung, Tile
-from tilewright.ladder.python_rungs import CPU
+from tilewright.ladder.python_rungs import CPU, TRITON
 from tilewright.ladder.rung import Rung, alternatives
 
 __all__ = [
@@ -113,7 +113,7 @@ KERNELS: dict[str, KernelRung] = {
     )
 }
 
-RUNGS: dict[str, Rung] = {**KERNELS, **{rung.name: rung for rung in CPU}}
+RUNGS: dict[str, Rung] = {**KERNELS, **{rung.name: rung for rung in (*CPU, *TRITON)}}
 
 FAMILIES: tuple[str, ...] = tuple(dict.fromkeys(rung.family for rung in RUNGS.values()))
 
