@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
-from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.clocks import MANY, MANY_WARPS, Clocks
 from tilewright.emulator.flags import Flags
 from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
@@ -60,18 +60,21 @@ class Hazards:
         shared_bytes: int,
         findings: Findings,
         arrays: ArrayShadows,
+        peers: int = 1,
     ) -> None:
-        self.blocks = blocks
-        self.clocks = Clocks(blocks, warps)
+        self.blocks, self.peers = blocks, peers
+        self.clocks = Clocks(blocks, warps, peers, arrays.traits.copies)
         self.arrays = arrays
         self._findings = findings
         self.traits = arrays.traits
         self._flags = Flags(self.clocks, arrays.knowledge, self.traits)
         self._size = _WIDEST_CELL
-        self._rows = 1  # of the table: one while all blocks do the same
+        # Of the table: one while all blocks do the same, which those of a cluster never do.
+        self._rows = 1 if peers == 1 else blocks
         self._row = -(-shared_bytes // 16) * 16
-        self._table = Table(self._row // self._size, self.clocks, self.traits)
-        self._flying = np.zeros(self._row // self._size, bool)
+        cells = self._row // self._size * self._rows
+        self._table = Table(cells, self.clocks, self.traits)
+        self._flying = np.zeros(cells, bool)
 
     # --- shared memory ------------------------------------------------------------------
 
@@ -163,6 +166,7 @@ class Hazards:
             self._size = access.width
         address, active = access.address, access.active
         alike = address.shape[0] == 1 and (active is None or active.shape[0] == 1)
+        alike = alike and access.rows is None
         if not alike and self._rows == 1 and self.blocks > 1:
             self._table.repeat(self.blocks)
             self._flying = np.tile(self._flying, self.blocks)
@@ -172,7 +176,9 @@ class Hazards:
             address = np.broadcast_to(address, full)
             active = None if active is None else np.broadcast_to(active, full)
         cell, block, warp, lane = cells_of(address, active, access.width, self._size)
-        cells = Cells(cell + block * (self._row // self._size), block, warp, lane)
+        row = block if access.rows is None else access.rows[block, warp, lane]
+        index, who = cell + row * (self._row // self._size), self.clocks.column(block, warp)
+        cells = Cells(index, block, warp, lane, who)
         if alike and active is None:
             access.cells, access.cells_rows = cells, (self._rows, self._size)
         return cells
@@ -190,7 +196,7 @@ class Hazards:
             address = np.broadcast_to(address, (self.blocks, *address.shape[1:]))
         if active is not None:
             active = np.broadcast_to(active, address.shape)
-        cells = Cells(*cells_of(address, active, access.width, size))
+        cells = self._array_cells(address, active, access.width, size)
         strong, ids = self.traits.strong[access.at], self._findings.ids
         reads = not write or self.traits.updates[access.at]
         if allocation.unset and reads and not self.traits.padding[access.at]:
@@ -202,6 +208,10 @@ class Hazards:
         conflict = touch(cells, access.at, strong, self.clocks, ids)
         if conflict is not None:
             self._race(access, cells, conflict, "writes" if write else "reads", allocation)
+
+    def _array_cells(self, address: Array, active: Array | None, width: int, size: int) -> Cells:
+        cell, block, warp, lane = cells_of(address, active, width, size)
+        return Cells(cell, block, warp, lane, self.clocks.column(block, warp))
 
     # --- flags --------------------------------------------------------------------------
 
@@ -261,7 +271,7 @@ class Hazards:
         instructions = self.traits.instructions
         other = instructions[conflict.at] if conflict.at < len(instructions) else None
         block, warp = int(cells.block[place]), int(cells.warp[place])
-        apart, who = _other(conflict, self._findings.block_id(block) & 0xFFFF, warp)
+        apart, who = self._other(conflict, block, warp, allocation is not None)
         did = "wrote" if conflict.wrote else "read"
         where = f" at {other.place.file}:{other.place.line}" if other else ""
         self._findings.at_lane(
@@ -286,18 +296,27 @@ class Hazards:
         return int(cells.index[place]) % (self._row // self._size) * self._size
 
 
-_REMEDIES = (  # by how far apart two threads are: lanes, warps, blocks
+    def _other(
+        self, conflict: Conflict, block: int, warp: int, in_array: bool
+    ) -> tuple[int, str]:
+        """Who touched the cell before: how far from a thread of this block (by its row) and warp,
+        and its name."""
+        here = self._findings.block_id(block)
+        other, number = conflict.block, conflict.warp
+        if not in_array and self.peers > 1 and number != MANY_WARPS:
+            rank, number = divmod(number, self.clocks.warps)
+            other = self._findings.block_id(block - block % self.peers + rank)
+        who = "several warps" if number == MANY_WARPS else f"warp {number}"
+        if other is not None and other & 0xFFFF != here & 0xFFFF:
+            return 2 if in_array else 3, f"{who} of block {other}"
+        if number != warp:
+            return 1, who
+        return 0, "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
+
+
+_REMEDIES = (  # by how far apart two threads are: lanes, warps, blocks, blocks of a cluster
     "__syncwarp() would",
     "__syncthreads() would",
     "blocks need an atomic, or a flag with fences",
+    "barrier.cluster or an mbarrier of the cluster would",
 )
-
-
-def _other(conflict: Conflict, block: int, warp: int) -> tuple[int, str]:
-    """Who touched the cell before: how far from a thread of this block and warp, and its name."""
-    who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
-    if conflict.block is not None and conflict.block != block:
-        return 2, f"{who} of block {conflict.block}"
-    if conflict.warp == warp:
-        return 0, "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
-    return 1, who

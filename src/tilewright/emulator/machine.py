@@ -81,6 +81,7 @@ class Machine:
             shared_bytes,
             self.trace.findings,
             self.trace.arrays,
+            self.shape.peers,
         )
 
     def _registers(self, ids: Array) -> list[Array]:

@@ -17,12 +17,13 @@ STEP_LIMIT = 500_000  # basic blocks of a chunk; a loop that needs more counts a
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The launch: grid and block extents, dynamic shared bytes, the packed parameters."""
+    """The launch: grid, block and cluster extents, dynamic shared bytes, the packed parameters."""
 
     grid: Dim3
     block: Dim3
     shared_bytes: int
     params: bytes
+    cluster: Dim3 = (1, 1, 1)
 
     @property
     def threads(self) -> int:
@@ -31,6 +32,11 @@ class Shape:
     @property
     def warps(self) -> int:
         return -(-self.threads // LANES)
+
+    @property
+    def peers(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     @property
     def blocks(self) -> int:
