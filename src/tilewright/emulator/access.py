@@ -28,7 +28,9 @@ class Access:
     at: int
     cells: Cells | None = None
     cells_rows: tuple[int, int] = (0, 0)
-    rows: Array | None = None  # of shared memory: whose it is, by row of the chunk; None = one's own
+    rows: Array | None = (
+        None  # of shared memory: whose it is, by row of the chunk; None = one's own
+    )
 
 
 def placed_at(on: Array, values: Array) -> Array:

@@ -209,7 +209,8 @@ class Clocks:
             part = slice(INITED * self.who, (INITED + 1) * self.who)
             told[..., part] = np.maximum(told[..., part], self.seen[..., part])
         told = np.where(warps[..., None], told, 0)
-        return told.reshape(-1, self.peers * self.warps, told.shape[-1]).max(1)
+        clusters: Array = told.reshape(-1, self.peers * self.warps, told.shape[-1]).max(1)
+        return clusters
 
     def pass_barrier(self, warps: Array, told: Array) -> None:
         """The warps [B, W] go on behind their cluster's barrier, where this was told."""

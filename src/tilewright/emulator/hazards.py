@@ -295,10 +295,7 @@ class Hazards:
             return allocation.base + int(cells.index[place]) * size
         return int(cells.index[place]) % (self._row // self._size) * self._size
 
-
-    def _other(
-        self, conflict: Conflict, block: int, warp: int, in_array: bool
-    ) -> tuple[int, str]:
+    def _other(self, conflict: Conflict, block: int, warp: int, in_array: bool) -> tuple[int, str]:
         """Who touched the cell before: how far from a thread of this block (by its row) and warp,
         and its name."""
         here = self._findings.block_id(block)

@@ -55,6 +55,12 @@ KINDS = {
             "on its way.",
         ),
         Kind(
+            "ended-peer",
+            "Shared memory of a block that has ended",
+            "A block of a cluster touches the shared memory of another that has ended, or that "
+            "nothing makes wait until this is over.",
+        ),
+        Kind(
             "overlap",
             "Lanes store over each other",
             "One instruction stores different values to one address: which one stays is undefined.",

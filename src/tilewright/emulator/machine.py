@@ -14,7 +14,9 @@ import numpy as np
 from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, POISON, UNSET, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
+from tilewright.emulator.barrier_forms import ClusterWait
 from tilewright.emulator.barriers import Barriers
+from tilewright.emulator.cluster_barrier import ClusterBarrier
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.flow import BasicBlock, poll_in
@@ -24,6 +26,7 @@ from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
 from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
+from tilewright.emulator.peer_watch import PeerWatch
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
@@ -36,7 +39,7 @@ PARAM_TAIL = 16  # poison behind the parameters, as wide as the widest load
 
 
 class Machine:
-    """One chunk: blocks `ids` (linear block ids, ascending) of the launch."""
+    """One chunk: blocks `ids` (linear block ids, in the order of `cluster_order`) of the launch."""
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Machine:
         schedule: Schedule | None = None,
     ) -> None:
         self.program, self.shape, self.trace, self.ids = program, shape, trace, ids
+        self.peers = shape.peers  # blocks of a cluster, which lie beside each other by rank
         self.schedule = schedule or Lockstep()
         self.blocks, self.warps = len(ids), shape.warps
         self.full = (self.blocks, self.warps, LANES)
@@ -71,6 +75,8 @@ class Machine:
         self.gather = Gather(self)
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
+        self.cluster_barrier = ClusterBarrier(self)
+        self.peer_watch = PeerWatch(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
@@ -138,6 +144,7 @@ class Machine:
                         return False
                 self._watch(number)
         self.barriers.deadlock()
+        self.cluster_barrier.deadlock()
         return True
 
     def _watch(self, number: int) -> None:
@@ -195,6 +202,7 @@ class Machine:
         self.ready.clear()
         self.gather.waiting.clear()
         self.barriers.clear()
+        self.cluster_barrier.clear()
 
     def _run_block(self, number: int, lanes: Array) -> None:
         if number == len(self.program.blocks):  # fell off the end
@@ -204,7 +212,10 @@ class Machine:
         if block.barrier is not None:
             waiting, rest = self._split(block, lanes)
             self.put(number + 1, rest)
-            self.barriers.come(number, waiting)
+            if isinstance(block.barrier, ClusterWait):
+                self.cluster_barrier.wait(number, waiting)
+            else:
+                self.barriers.come(number, waiting)
             return
         if number in self.program.meetings:
             lanes = self.gather.admit(number, lanes)
@@ -263,6 +274,8 @@ class Machine:
     def _exit(self, lanes: Array) -> None:
         self.exited = self.exited | lanes
         self.barriers.release()  # who waits there no longer waits for these
+        self.cluster_barrier.release()
+        self.peer_watch.exits()
 
     def _advance(self, polling: frozenset[int]) -> int:
         """Runs a basic block of some lanes; its number."""
@@ -324,6 +337,16 @@ class Machine:
     def fence(self, mask: Mask) -> None:
         if self.hazards is not None:
             self.hazards.fence(mask)
+
+    def fence_proxy(self, mask: Mask) -> None:
+        """Between what threads do and what copies do."""
+        if self.hazards is not None:
+            self.hazards.clocks.fence_proxy(mask)
+
+    def fence_init(self, mask: Mask) -> None:
+        """Behind mbarrier.init: other blocks and copies may learn of these mbarriers."""
+        if self.hazards is not None:
+            self.hazards.clocks.fence_init(mask)
 
     def kill(self, lanes: Array) -> None:
         """These lanes end at the end of the basic block that they are in."""

@@ -9,7 +9,7 @@ next that saw the phase end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -268,7 +268,8 @@ def _pending(words: Array) -> Array:
 
 
 def _only(access: Access, lanes: Array) -> Access:
-    return Access(np.broadcast_to(access.address, lanes.shape), lanes, access.width, access.at)
+    address = np.broadcast_to(access.address, lanes.shape)
+    return replace(access, address=address, active=lanes, cells=None)
 
 
 def _grouped(flat: Array) -> tuple[Array, Array, Array]:

@@ -5,7 +5,8 @@ A cell is 4 bytes until a narrower access comes; then all cells are split. One r
     period << 44 | turn << 32 | strong << 31 | instruction << 16 | warp << 6 | lane
 
 and NOBODY is −1, whose period −1 lies before everything. The warp counts within the cluster.
-Records of reads may hold MANY_WARPS for it, and MANY for the lane. `strong` marks atomics and volatile accesses, which do not race with each other.
+Records of reads may hold MANY_WARPS for it, and MANY for the lane. `strong` marks atomics and
+volatile accesses, which do not race with each other.
 """
 
 from __future__ import annotations

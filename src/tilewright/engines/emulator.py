@@ -17,7 +17,7 @@ from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
 from tilewright.emulator.trace import Shape
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 from tilewright.gpus import GPUS, Gpu
 from tilewright.kernel_source import kernel_named, plain_name
 from tilewright.launch import Dim3, Launch
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.engines.base import Buffer
 
 MOST_THREADS = 1024  # of a block
+MOST_PEERS = 16  # blocks of a cluster on sm_90, beyond 8 where the kernel is told to allow it
 
 
 class EmulatorBuffer:
@@ -77,8 +78,6 @@ class EmulatorEngine:
 
     def launch(self, launch: Launch) -> Report:
         """Runs every block; raises EmulatorError for what is not modelled."""
-        if launch.cluster != (1, 1, 1):
-            raise UnsupportedError(f"cluster={launch.cluster}: the emulator has no clusters yet.")
         key = launch.artifact.key
         if key not in self._modules:  # parsed once, so that its kernels share its variables
             self._modules[key] = parse(launch.artifact.ptx)
@@ -90,7 +89,11 @@ class EmulatorEngine:
         check_threads(program.kernel, launch.block)
         check_shared(program, launch.shared_bytes)
         shape = Shape(
-            launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, launch.params)
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
+            pack(program.kernel, launch.params),
+            cluster_of(program.kernel, launch.grid, launch.cluster),
         )
         report = run(program, shape, self._memory, self.progress)
         return with_sources(
@@ -117,6 +120,30 @@ def check_threads(kernel: Kernel, block: Dim3) -> None:
             f"block={block} has {threads} threads; the launch bounds of {plain_name(kernel.name)} "
             f"allow {kernel.most_threads}."
         )
+
+
+def cluster_of(kernel: Kernel, grid: Dim3, cluster: Dim3) -> Dim3:
+    """The cluster that a launch has: what the kernel was compiled for, where it says so.
+
+    Raises: InputError for one that the kernel or the grid does not take.
+    """
+    required = kernel.required_cluster
+    if required is not None and cluster not in ((1, 1, 1), required):
+        raise InputError(
+            f"cluster={cluster}: {plain_name(kernel.name)} was compiled for {required}; give that, "
+            "or leave it out."
+        )
+    cluster = required or cluster
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    if blocks > MOST_PEERS:
+        raise InputError(f"cluster={cluster} has {blocks} blocks; a GPU takes {MOST_PEERS}.")
+    for axis, extent, size in zip("xyz", grid, cluster, strict=True):
+        if extent % size:
+            raise InputError(
+                f"grid.{axis}={extent} must be a multiple of cluster.{axis}={size}: a grid counts "
+                "blocks, and holds whole clusters."
+            )
+    return cluster
 
 
 def check_shared(program: Program, shared_bytes: int) -> None:

@@ -114,13 +114,14 @@ def _step(
     width = TYPE_BYTES[kind]
     price = priced(banks.shared_store, width)
     change, element = _change(kind, g["change"]), _element(kind)
+    far = g["space"] in (None, "shared::cluster")
 
     def step(machine: Machine, mask: Mask) -> None:
         regs = machine.regs
         values = [np.broadcast_to(fetch(regs), machine.full) for fetch in fetches]
         for space, where, lanes in _of(g["space"], machine, address(regs), mask):
             if space == "shared":
-                access = shared_access(machine, at, where, lanes, width, price)
+                access = shared_access(machine, at, where, lanes, width, price, far)
                 old = machine.shared.change(access, values, element, change)
             elif space == "global":
                 access = global_access(machine, at, where, lanes, width)
