@@ -38,13 +38,16 @@ class Clocks:
         self.who = peers * warps  # of a cluster
         columns = self.who * (3 if copies else 1) + (_AGENTS * peers if copies else 0)
         self.knows_copies = copies
-        self.period = np.zeros((1, warps), np.int64)
-        self.turn = np.zeros((1, warps), np.int64)
-        self.shuffles = np.zeros((1, warps), np.int64)  # of loaded values, in this period
-        self.seen = np.zeros((1, warps, columns), np.int64)
+        rows = blocks if copies else 1
+        self.period = np.zeros((rows, warps), np.int64)
+        self.turn = np.zeros((rows, warps), np.int64)
+        self.shuffles = np.zeros((rows, warps), np.int64)  # of loaded values, in this period
+        self.seen = np.zeros((rows, warps, columns), np.int64)
         self.told: dict[int, Array] = {}  # barrier → what those know that arrived [B, N]
-        self.heard = np.zeros((1, warps, columns), np.int64)  # from flags, but not known yet
-        self.fenced = np.zeros((1, warps, columns), np.int64)  # what lies before a fence: `fence`
+        self.heard = np.zeros((rows, warps, columns), np.int64)  # from flags, but not known yet
+        self.fenced = np.zeros(
+            (rows, warps, columns), np.int64
+        )  # what lies before a fence: `fence`
         self.fences = False  # whether there was any
         # Every warp has seen all periods but the present one, the same for all.
         self.even = columns == warps

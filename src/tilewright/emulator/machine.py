@@ -16,6 +16,7 @@ from tilewright.emulator.arrays import LANES, POISON, UNSET, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
 from tilewright.emulator.barrier_forms import ClusterWait
 from tilewright.emulator.barriers import Barriers
+from tilewright.emulator.bulk import BulkCopies
 from tilewright.emulator.cluster_barrier import ClusterBarrier
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
@@ -31,6 +32,8 @@ from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
 from tilewright.emulator.specials import WORKSPACE, special
+from tilewright.emulator.tensor_box import Box
+from tilewright.emulator.timeline import Recorder
 from tilewright.emulator.trace import Shape, Trace
 
 FEW_POLLS = 32  # of a chunk in a row, before other blocks get their turn
@@ -75,6 +78,10 @@ class Machine:
         self.gather = Gather(self)
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
+        self.bulk = BulkCopies(self)
+        self.box_at: dict[int, Box] = {}  # by the address of the tensor map in parameter space
+        first = not trace.timeline.events
+        self.timeline = Recorder(self, trace.timeline if first else None)
         self.cluster_barrier = ClusterBarrier(self)
         self.peer_watch = PeerWatch(self)
 
@@ -276,6 +283,7 @@ class Machine:
         self.barriers.release()  # who waits there no longer waits for these
         self.cluster_barrier.release()
         self.peer_watch.exits()
+        self.bulk.exits()
 
     def _advance(self, polling: frozenset[int]) -> int:
         """Runs a basic block of some lanes; its number."""

@@ -117,6 +117,27 @@ class Table:
         own = found[record[found] >> _WHO & MANY_WARPS == cells.who[found]]
         return self._conflict(own, self.read, cells, wrote=False)
 
+    def check_read(self, cells: Cells, at: int) -> Conflict | None:
+        """Like on_read, for a read beside the warps: nothing recorded."""
+        found = self._unordered(self.written[cells.index], cells, at, _READ_AFTER_WRITE)
+        return self._conflict(found, self.written, cells, wrote=True)
+
+    def check_overwrite(self, cells: Cells, at: int) -> Conflict | None:
+        """The first last write that is not ordered before a write to come."""
+        found = self._unordered(self.written[cells.index], cells, at, _WRITE_AFTER_WRITE)
+        return self._conflict(found, self.written, cells, wrote=True)
+
+    def forget_reads(self, index: Array) -> None:
+        """What read these cells lies before what comes, or was reported."""
+        self.read[index] = NOBODY
+        if self.reads is not None:
+            self.reads[index] = 0
+
+    def writers(self, index: Array) -> tuple[Array, Array, Array]:
+        """Of each cell the warp that wrote it last, its period, and whether a thread did."""
+        record = self.written[index]
+        return record >> _WHO & MANY_WARPS, record >> _PERIOD, record >= 0
+
     # --- the last read of each warp -----------------------------------------------------
 
     def _reads_of_warps(self) -> Array | None:

@@ -6,10 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tilewright.emulator.arrays import LANES
+from tilewright.emulator.bulk_traffic import BulkTraffic
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.hazards import ArrayShadows
 from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.timeline import Timeline
 from tilewright.launch import Dim3
 
 STEP_LIMIT = 500_000  # basic blocks of a chunk; a loop that needs more counts as endless
@@ -55,3 +57,5 @@ class Trace:
     arrays: ArrayShadows | None = None  # None: nothing is watched
     step_limit: int = STEP_LIMIT
     printed: list[str] = field(default_factory=list)
+    bulk: BulkTraffic = field(default_factory=BulkTraffic)
+    timeline: Timeline = field(default_factory=Timeline)

@@ -100,7 +100,7 @@ def _is_strong(words: list[str]) -> bool:
     """An mbarrier's own instructions are atomics, but for those that begin and end it."""
     if "mbarrier" in words:
         return words[1] not in ("init", "inval")
-    return words[0] in _ATOMICS or not _STRONG.isdisjoint(words)
+    return words[0] in _ATOMICS or words[:2] == ["cp", "reduce"] or not _STRONG.isdisjoint(words)
 
 
 def _guesses(instructions: list[Instruction]) -> set[int]:

@@ -10,7 +10,8 @@ from tilewright.emulator.cluster_space import cluster_access
 from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
 from tilewright.emulator.ir import Immediate, Instruction, Operand, Sink
 from tilewright.emulator.machine import Machine
-from tilewright.emulator.mbarriers import MOST, WIDTH, Arrival, fresh, pending_of, phase_of
+from tilewright.emulator.mbarrier_inits import WIDTH
+from tilewright.emulator.mbarriers import MOST, Arrival, fresh, pending_of, phase_of
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 
@@ -46,6 +47,7 @@ def init(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     def step(machine: Machine, mask: Mask) -> None:
         access = _access(machine, at, address(machine.regs), mask)
         machine.shared.store(access, fresh(count(machine.regs)))
+        machine.mbarriers.inits.made(access)
 
     return step
 
