@@ -21,6 +21,7 @@ from tilewright.errors import InputError
 from tilewright.gpus import GPUS, Gpu
 from tilewright.kernel_source import kernel_named, plain_name
 from tilewright.launch import Dim3, Launch
+from tilewright.tensormap import TensorMap
 
 if TYPE_CHECKING:
     from tilewright.emulator.ir import Kernel, Module
@@ -75,6 +76,10 @@ class EmulatorEngine:
         if not isinstance(buffer, EmulatorBuffer):
             raise InputError(f"a {type(buffer).__name__} is not memory of the emulator; upload it.")
         return buffer.array.copy()
+
+    def encode(self, tensor_map: TensorMap) -> bytes:
+        """The 128 bytes of a tensor map whose base is an address of this engine."""
+        return self._memory.maps.token(tensor_map, self._memory)
 
     def launch(self, launch: Launch) -> Report:
         """Runs every block; raises EmulatorError for what is not modelled."""

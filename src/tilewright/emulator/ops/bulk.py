@@ -34,7 +34,10 @@ _OF_GLOBAL = {
     **dict.fromkeys(("inc", "dec"), ("u32",)),
     **dict.fromkeys(("min", "max"), ("u32", "s32", "u64", "s64", "f16", "bf16")),
 }
-_REDUCE = r"\.(?P<change>and|or|xor|add|inc|dec|min|max)(?:\.noftz)?\.(?P<type>[bus](?:32|64)|f16|bf16|f32|f64)"
+_REDUCE = (
+    r"\.(?P<change>and|or|xor|add|inc|dec|min|max)(?:\.noftz)?"
+    r"\.(?P<type>[bus](?:32|64)|f16|bf16|f32|f64)"
+)
 
 
 def by_size(issue: Issue, size: Fetch) -> list[tuple[Issue, int, Array]]:
