@@ -46,6 +46,8 @@ def _blocks(mask: Mask) -> int:
 
 def shaped(address: Array, mask: Mask, blocks: int, warps: int) -> tuple[Array, Mask]:
     """Full warps and lanes; the block axis stays 1 where neither depends on the block."""
+    if mask is not None and len(mask) > 1 and bool((mask == mask[:1]).all()):
+        mask = mask[:1]  # as where some warps have a role of their own in all blocks
     b = 1 if address.shape[0] == 1 and _blocks(mask) == 1 else blocks
     address = np.broadcast_to(address, (b, warps, LANES))
     if mask is None or mask.all():

@@ -45,6 +45,7 @@ from tilewright.emulator.register_types import check_register
 from tilewright.emulator.specials import KNOWN
 from tilewright.emulator.undefined import watched, watched_guard
 from tilewright.emulator.unset import unset_reads, unset_values
+from tilewright.emulator.wgmma_touch import RegisterSets, touching
 from tilewright.errors import UnsupportedError
 
 _SPACES = ("global", "const", "shared")  # of the variables that a launch knows by name
@@ -103,6 +104,7 @@ class Compiler:
         self.variable_slots: dict[tuple[str, int], int] = {}
         self.shared, self.static_shared_bytes = shared_layout(self.variables)
         self.local, self.local_bytes = local_layout(self.variables)
+        self.register_sets = RegisterSets(kernel)
 
     def watch(self, reads: dict[int, tuple[str, ...]]) -> None:
         """Registers that may hold what nothing wrote get a second one, which says whence it came.
@@ -353,6 +355,7 @@ def _fill(compiler: Compiler, block: BasicBlock) -> None:
 def _guarded(compiler: Compiler, instruction: Instruction) -> Step:
     """A step that runs in the lanes whose guard holds."""
     step = watched(compiler, instruction, build_step(compiler, instruction))
+    step = touching(compiler, instruction, step)
     if instruction.guard is None:
         return step
     guard = compiler.source(instruction.guard, "pred")

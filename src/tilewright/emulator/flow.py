@@ -73,7 +73,8 @@ def followers(blocks: list[BasicBlock], number: int) -> list[int]:
 def cut(kernel: Kernel) -> list[tuple[int, int]]:
     """Basic blocks start at labels and after branches; a barrier is a block of its own.
 
-    A block starts too where lanes meet that another member mask names.
+    A block starts too where lanes meet that another member mask names, and before the first
+    instruction for which whole warpgroups must come together.
     """
     edges = {0, len(kernel.instructions), *kernel.labels.values()}
     for at, instruction in enumerate(kernel.instructions):
@@ -83,6 +84,8 @@ def cut(kernel: Kernel) -> list[tuple[int, int]]:
             edges.add(at + 1)
     for first, last in list(pairwise(sorted(edges))):
         edges.update(_meetings(kernel, first, last))
+        here = range(first, last)
+        edges.update([at for at in here if needs_warpgroups(kernel.instructions[at])][:1])
     return list(pairwise(sorted(edges)))
 
 
@@ -112,6 +115,11 @@ def target_of(kernel: Kernel, instruction: Instruction, starts: dict[int, int]) 
 
 def needs_whole_warps(instruction: Instruction) -> bool:
     return ".aligned" in instruction.opcode and not is_barrier(instruction)
+
+
+def needs_warpgroups(instruction: Instruction) -> bool:
+    """Whether four warps must execute it together."""
+    return needs_whole_warps(instruction) and instruction.mnemonic in ("wgmma", "setmaxnreg")
 
 
 def member_mask(instruction: Instruction) -> Operand | None:

@@ -7,7 +7,7 @@ shadow says becomes a finding with both lines.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -179,7 +179,7 @@ class Hazards:
             self.table.split(parts)
             self._flying = np.repeat(self._flying, parts)
             self.cell_bytes = access.width
-        address, active = access.address, access.active
+        address, active = _of_one(access.address), _of_one(access.active)
         alike = address.shape[0] == 1 and (active is None or active.shape[0] == 1)
         alike = alike and access.rows is None
         if not alike and self.rows == 1 and self.blocks > 1:
@@ -369,6 +369,13 @@ class Hazards:
         if number != warp:
             return 1, who
         return 0, "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
+
+
+def _of_one(rows: Any) -> Any:
+    """The first block's row where all blocks have the same."""
+    if rows is None or len(rows) == 1 or not bool((rows == rows[:1]).all()):
+        return rows
+    return rows[:1]
 
 
 _REMEDIES = (  # by how far apart two threads are: lanes, warps, blocks, blocks of a cluster

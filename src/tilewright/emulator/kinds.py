@@ -78,6 +78,25 @@ KINDS = {
             "GPU.",
         ),
         Kind(
+            "wgmma-fence",
+            "wgmma without its fence",
+            "A warpgroup's first wgmma.mma_async has no wgmma.fence before it, or other "
+            "instructions used its accumulators or wrote its registers of A since the last one.",
+        ),
+        Kind(
+            "wgmma-registers",
+            "Registers used while wgmma works on them",
+            "An accumulator is read or written, or a register of A written, before the "
+            "wgmma.wait_group that completes the wgmma.mma_async.",
+        ),
+        Kind(
+            "wgmma-serialised",
+            "wgmma that ptxas makes wait for each other",
+            "The compiler put waits between wgmma instructions, as their registers are used "
+            "where they may be in flight: results are right, but the Tensor Cores idle.",
+            "warning",
+        ),
+        Kind(
             "overlap",
             "Lanes store over each other",
             "One instruction stores different values to one address: which one stays is undefined.",
@@ -97,8 +116,8 @@ KINDS = {
         Kind(
             "divergent-aligned",
             "Collective instruction in divergent code",
-            "An instruction that a whole warp must execute together (mma, ldmatrix) is executed by "
-            "some of its lanes.",
+            "An instruction that a whole warp must execute together (mma, ldmatrix), or four warps "
+            "(wgmma), is executed by some of its lanes.",
         ),
         Kind(
             "inactive-lane",

@@ -35,6 +35,7 @@ from tilewright.emulator.specials import WORKSPACE, special
 from tilewright.emulator.tensor_box import Box
 from tilewright.emulator.timeline import Recorder
 from tilewright.emulator.trace import Shape, Trace
+from tilewright.emulator.wgmma_flight import Warpgroups
 
 FEW_POLLS = 32  # of a chunk in a row, before other blocks get their turn
 MOST_POLLS = 2048  # before it counts as waiting for ever, where the others get no further either
@@ -84,6 +85,7 @@ class Machine:
         self.timeline = Recorder(self, trace.timeline if first else None)
         self.cluster_barrier = ClusterBarrier(self)
         self.peer_watch = PeerWatch(self)
+        self.warpgroups = Warpgroups(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
@@ -150,6 +152,7 @@ class Machine:
                     if self.polls > most_polls:
                         return False
                 self._watch(number)
+            self.warpgroups.finish()
         self.barriers.deadlock()
         self.cluster_barrier.deadlock()
         return True

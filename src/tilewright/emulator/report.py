@@ -330,6 +330,8 @@ def _space(instruction: Instruction, tally: Tally) -> str:
     """Of a generic access the space that its addresses were of; "generic" for several."""
     if instruction.mnemonic == "cp":
         return "global>shared"
+    if instruction.mnemonic == "wgmma":
+        return "shared"
     words = re.split(r"[.:]+", instruction.opcode)
     for space in ("shared", "local", "global", "const"):
         if space in words:
@@ -358,6 +360,7 @@ def _totals(issued: dict[str, int], accesses: list[Access]) -> dict[str, int]:
         rows = [a for a in shared if a.opcode.split(".", 1)[0] in mnemonics]
         totals |= _wavefronts(f"_{kind}", rows)
     plain = [a for a in shared if a.space == "shared"]
+    totals["wgmma_shared_bytes"] = sum(a.bytes for a in shared if a.opcode.startswith("wgmma"))
     totals["bank_conflicts"] = sum(a.wavefronts - a.wavefronts_ideal for a in plain)
     stores = [a for a in accesses if a.space == "global" and _is_store(a.opcode)]
     everything = [a for a in accesses if "global" in a.space]

@@ -10,7 +10,7 @@ from tilewright.emulator.operands import destinations, has_destination, sources
 
 # Whose result is one thing or lies in one place: an unset operand makes no value but a fault.
 _NO_CARRIERS = frozenset(("ld", "ldu", "atom", "ldmatrix", "mma", "wmma", "vote", "match", "redux",
-                          "elect", "call", "bar", "barrier"))  # fmt: skip
+                          "elect", "call", "bar", "barrier", "wgmma"))  # fmt: skip
 
 
 def carries(instruction: Instruction) -> bool:

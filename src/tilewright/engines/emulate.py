@@ -26,6 +26,7 @@ from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import How, Progress, run
 from tilewright.emulator.source_files import local_name, texts_of
 from tilewright.emulator.trace import STEP_LIMIT, Shape
+from tilewright.emulator.wgmma_log import said_of_wgmma
 from tilewright.engines.emulator import check_shared, check_threads, cluster_of
 from tilewright.engines.estimate import Estimate
 from tilewright.errors import InputError
@@ -120,6 +121,8 @@ def emulate(
         allocation.unset = how.checks and _is_unset(allocation.array)
     shape = Shape(full_grid, full_block, shared_bytes, pack(found, params), full_cluster)
     report = run(program, shape, memory, Estimate(progress), how)
+    if artifact is not None:
+        report.findings.extend(said_of_wgmma(artifact.log, program.kernel))
     return with_sources(
         report,
         _sources(report, name, text, ptx, file),

@@ -17,6 +17,7 @@ from tilewright.emulator.parse import parse
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
 from tilewright.emulator.trace import Shape
+from tilewright.emulator.wgmma_log import said_of_wgmma
 from tilewright.errors import InputError
 from tilewright.gpus import GPUS, Gpu
 from tilewright.kernel_source import kernel_named, plain_name
@@ -101,6 +102,7 @@ class EmulatorEngine:
             cluster_of(program.kernel, launch.grid, launch.cluster),
         )
         report = run(program, shape, self._memory, self.progress)
+        report.findings.extend(said_of_wgmma(launch.artifact.log, program.kernel))
         return with_sources(
             report,
             {"<ptx>": launch.artifact.ptx},

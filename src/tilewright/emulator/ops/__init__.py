@@ -8,7 +8,7 @@ _FILES = (
     *("integer", "bits", "carry", "packed", "compare", "select"),
     *("floating", "approximate", "extremes", "half"),
     *("convert", "convert_float", "convert_packed", "move"),
-    *("memory", "atomics", "async_copy", "mbarrier", "matrix", "wmma"),
+    *("memory", "atomics", "async_copy", "mbarrier", "matrix", "wmma", "wgmma"),
     *("warp", "collective", "hints", "clusters", "calls"),
     *("bulk", "bulk_tensor"),
 )

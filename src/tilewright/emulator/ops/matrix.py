@@ -178,16 +178,20 @@ class Product:
         d = self.kinds[0]
         if d == "f32" and self.layouts[0] is self.layouts[3] is mma_c(16, 32):
             return fragments.multiply_add(a, b, c)
-        addend = fragments.matrix(c, self.layouts[3], self.kinds[3])
+        total = self.total(a, b, fragments.matrix(c, self.layouts[3], self.kinds[3]))
+        words = {"s32": _int_word, "f16": _half_word}.get(d, _word)
+        return fragments.registers(total, self.layouts[0], words)
+
+    def total(self, a: Array, b: Array, c: Array) -> Array:
+        """d of matrices [n, rows, k], [n, k, columns] and [n, rows, columns]; s32 as int64."""
+        d = self.kinds[0]
         if d == "s32":
-            return fragments.registers(self._integers(a, b, addend), self.layouts[0], _int_word)
+            return self._integers(a, b, c)
         if d == "f16":
-            total = self._halves(a, b, addend)
-        elif d == "f64":
-            total = _chain(a, b, addend, fused)
-        else:
-            total = settled(np.matmul(a, b) + addend, a, b, addend)
-        return fragments.registers(total, self.layouts[0], _half_word if d == "f16" else _word)
+            return self._halves(a, b, c)
+        if d == "f64":
+            return _chain(a, b, c, fused)
+        return settled(np.matmul(a, b) + c, a, b, c)
 
     def _integers(self, a: Array, b: Array, c: Array) -> Array:
         total = np.matmul(a, b)  # below 2**24: fp32 is exact
