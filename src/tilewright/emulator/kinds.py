@@ -55,25 +55,6 @@ KINDS = {
             "on its way.",
         ),
         Kind(
-            "wgmma-fence",
-            "wgmma without its fence",
-            "A warpgroup's first wgmma.mma_async has no wgmma.fence before it, or other "
-            "instructions used its accumulators or wrote its registers of A since the last one.",
-        ),
-        Kind(
-            "wgmma-registers",
-            "Registers used while wgmma works on them",
-            "An accumulator is read or written, or a register of A written, before the "
-            "wgmma.wait_group that completes the wgmma.mma_async.",
-        ),
-        Kind(
-            "wgmma-serialised",
-            "wgmma that ptxas makes wait for each other",
-            "The compiler put waits between wgmma instructions, as their registers are used "
-            "where they may be in flight: results are right, but the Tensor Cores idle.",
-            "warning",
-        ),
-        Kind(
             "ended-peer",
             "Shared memory of a block that has ended",
             "A block of a cluster touches the shared memory of another that has ended, or that "
@@ -95,6 +76,25 @@ KINDS = {
             "Copy that a GPU refuses",
             "A tensor map, a coordinate or a size of a bulk copy is one that stops the kernel on a "
             "GPU.",
+        ),
+        Kind(
+            "wgmma-fence",
+            "wgmma without its fence",
+            "A warpgroup's first wgmma.mma_async has no wgmma.fence before it, or other "
+            "instructions used its accumulators or wrote its registers of A since the last one.",
+        ),
+        Kind(
+            "wgmma-registers",
+            "Registers used while wgmma works on them",
+            "An accumulator is read or written, or a register of A written, before the "
+            "wgmma.wait_group that completes the wgmma.mma_async.",
+        ),
+        Kind(
+            "wgmma-serialised",
+            "wgmma that ptxas makes wait for each other",
+            "The compiler put waits between wgmma instructions, as their registers are used "
+            "where they may be in flight: results are right, but the Tensor Cores idle.",
+            "warning",
         ),
         Kind(
             "overlap",

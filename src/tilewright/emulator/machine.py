@@ -79,13 +79,13 @@ class Machine:
         self.gather = Gather(self)
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
-        self.warpgroups = Warpgroups(self)
         self.bulk = BulkCopies(self)
         self.box_at: dict[int, Box] = {}  # by the address of the tensor map in parameter space
         first = not trace.timeline.events
         self.timeline = Recorder(self, trace.timeline if first else None)
         self.cluster_barrier = ClusterBarrier(self)
         self.peer_watch = PeerWatch(self)
+        self.warpgroups = Warpgroups(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
