@@ -156,6 +156,12 @@ class Launch:
         if (threads := prod(self.block)) > 1024:
             raise InputError(f"block={self.block} has {threads} threads; CUDA allows 1024.")
 
+    def filled(self, encode: Callable[[TensorMap], bytes]) -> list[bytes]:
+        """The parameters' bytes, with `encode(map)` in the place of each tensor map."""
+        return [
+            param if isinstance(param, bytes) else param.filled(encode) for param in self.params
+        ]
+
 
 def dim3(what: str, extents: Sequence[int], limits: Dim3) -> Dim3:
     """One to three extents as three, the missing ones 1. Raises InputError beyond the limits."""

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tilewright
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 
 Execute = Callable[..., Any]
 WORDS = ".shared .align 16 .b8 s[4096];"
@@ -357,11 +356,6 @@ def test_options_that_are_none(execute: Execute, how: dict[str, Any], said: str)
     with pytest.raises(InputError) as caught:
         execute("ret;", np.zeros(4, np.uint32), **({"checks": True} | how))
     assert said in str(caught.value)
-
-
-def test_clusters_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"cluster=\(2, 1, 1\) is not modelled yet"):
-        tilewright.emulate("", "k", (1,), (1,), [], cluster=(2, 1, 1))
 
 
 @pytest.mark.parametrize(

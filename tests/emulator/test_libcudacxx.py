@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.errors import UnsupportedError
 
 Array = Any
 FOLDER = Path(__file__).parent / "corpus" / "nvcc"
@@ -49,18 +48,13 @@ def rows_of_tiles(x: Array) -> Array:
     return x.astype("f8")[:, :, places].sum((1, 3))
 
 
+@chips
 @pytest.mark.parametrize("tiles", [1, 2, 5])
-def test_copies_that_a_barrier_waits_for(tiles: int, order: dict[str, Any]) -> None:
+def test_copies_that_a_barrier_waits_for(tiles: int, chip: str, order: dict[str, Any]) -> None:
+    """For sm_90 libcu++ makes one cp.async.bulk of them."""
     x, out = normal(3, tiles, 256), np.full((3, 64), np.nan, "f4")
-    run("barrier.ptx", "copies", 3, 64, [out, x, tiles], order)
+    run(f"barrier{chip}.ptx", "copies", 3, 64, [out, x, tiles], order)
     np.testing.assert_allclose(out, rows_of_tiles(x), atol=1e-4)
-
-
-def test_bulk_copies_are_refused() -> None:
-    """For sm_90 libcu++ makes one cp.async.bulk of them, which is the TMA's."""
-    x, out = normal(1, 1, 256), np.full((1, 64), np.nan, "f4")
-    with pytest.raises(UnsupportedError, match=r"cp.async.bulk.*emulate the kernel's sm_80 build"):
-        run("barrier_sm90.ptx", "copies", 1, 64, [out, x, 1], {})
 
 
 @chips

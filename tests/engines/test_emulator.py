@@ -11,7 +11,7 @@ import pytest
 import tilewright
 from tilewright.artifact import Artifact
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import CompileError, InputError, UnsupportedError
+from tilewright.errors import CompileError, InputError
 from tilewright.gpus import gpu_named
 from tilewright.launch import Launch
 
@@ -284,8 +284,8 @@ def test_kernels_of_one_artifact_share_its_variables(engine: EmulatorEngine) -> 
 
 
 def test_what_a_launch_cannot_be(engine: EmulatorEngine) -> None:
-    with pytest.raises(UnsupportedError, match=r"cluster=\(2, 1, 1\)"):
-        engine.launch(launch("bounded", grid=(2, 1, 1), cluster=(2, 1, 1)))
+    with pytest.raises(InputError, match=r"grid\.x=3 must be a multiple of cluster\.x=2"):
+        engine.launch(launch("bounded", grid=(3, 1, 1), cluster=(2, 1, 1)))
     with pytest.raises(InputError, match="fill takes 3 parameters, not 1"):
         engine.launch(launch("fill", word(1)))
     with pytest.raises(InputError, match="out takes 8 bytes, not 4"):

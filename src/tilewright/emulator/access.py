@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,9 @@ class Access:
     at: int
     cells: Cells | None = None
     cells_rows: tuple[int, int] = (0, 0)
+    rows: Array | None = (
+        None  # of shared memory: whose it is, by row of the chunk; None = one's own
+    )
 
 
 def placed_at(on: Array, values: Array) -> Array:
@@ -75,7 +78,7 @@ def dropped(
     findings.lanes("out-of-bounds", access.at, beyond, access.address, outside & on, blocks, space)
     bad = misaligned & ~outside & on
     findings.lanes("misaligned", access.at, crooked, access.address, bad, blocks, space)
-    return Access(access.address, on & ~outside & ~misaligned, access.width, access.at)
+    return replace(access, active=on & ~outside & ~misaligned, cells=None)
 
 
 def poisoned(values: Array, active: Mask) -> Array:

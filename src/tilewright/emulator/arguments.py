@@ -13,6 +13,7 @@ from tilewright.emulator.ir import TYPE_BYTES, Kernel, Parameter
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.struct_arguments import struct_bytes
 from tilewright.errors import InputError
+from tilewright.tensormap import MAP_BYTES, TensorMap
 
 _POINTER_BYTES = 8
 
@@ -32,6 +33,11 @@ def argument_bytes(
     Raises: InputError when the value does not fit the parameter.
     """
     name, size = what or parameter.name, parameter.nbytes
+    if isinstance(value, TensorMap):
+        return _map_bytes(value, parameter, memory, name, written)
+    if isinstance(value, list) and value and all(isinstance(it, TensorMap) for it in value):
+        tokens = b"".join(memory.maps.token(one, memory, parameter.name) for one in value)
+        value = np.frombuffer(tokens, np.uint8).copy()
     if isinstance(value, np.ndarray) and not value.ndim:
         if value.dtype.names is None:
             raise InputError(
@@ -72,6 +78,24 @@ def pack(kernel: Kernel, params: Sequence[bytes]) -> bytes:
             raise InputError(f"{parameter.name} takes {parameter.nbytes} bytes, not {len(raw)}.")
         packed = packed.ljust(parameter.offset, b"\0") + raw
     return bytes(packed)
+
+
+def _map_bytes(
+    value: TensorMap, parameter: Parameter, memory: GlobalMemory, name: str, written: bool
+) -> bytes:
+    if parameter.nbytes != MAP_BYTES:
+        raise InputError(
+            f"{name} takes {parameter.nbytes} bytes, and a tensor map has {MAP_BYTES}: the kernel "
+            "must take it by value (const __grid_constant__ CUtensorMap), or a pointer to several, "
+            "for which a list of maps stands."
+        )
+    base = value.base
+    if isinstance(base, np.ndarray) and written and not base.flags.writeable:
+        raise InputError(
+            f"the array of the tensor map for {name} is read-only, and the kernel may write it; "
+            "give its .copy()."
+        )
+    return memory.maps.token(value, memory, parameter.name)
 
 
 def _check_pointer(

@@ -17,6 +17,7 @@ _FORM = re.compile(
     r"(?:(?P<kind>sync|arrive)(?:\.aligned)?"
     r"|red\.(?:(?P<count>popc)(?:\.aligned)?\.u32|(?P<vote>and|or)(?:\.aligned)?\.pred))$"
 )
+_CLUSTER_WAIT = re.compile(r"barrier\.cluster\.wait(?:\.acquire)?(?:\.aligned)?$")
 _BARRIERS = 16  # of a block, numbered from 0
 
 
@@ -32,16 +33,24 @@ class Barrier:
     put: Put | None = None  # where the result goes
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterWait:
+    """barrier.cluster.wait, which acquires; arriving there is no wait."""
+
+
 def is_barrier(instruction: Instruction) -> bool:
-    """Whether threads of a block wait here, or arrive."""
-    return _FORM.match(instruction.opcode) is not None
+    """Whether threads of a block wait here, or arrive; or those of a cluster wait."""
+    opcode = instruction.opcode
+    return _FORM.match(opcode) is not None or _CLUSTER_WAIT.match(opcode) is not None
 
 
-def barrier_of(compiler: Compiler, instruction: Instruction) -> Barrier:
+def barrier_of(compiler: Compiler, instruction: Instruction) -> Barrier | ClusterWait:
     """Compiles a barrier. Raises: ValueError for operands that it does not take."""
-    form = _FORM.match(instruction.opcode)
-    assert form is not None  # the caller asked
-    operands = instruction.operands
+    form, operands = _FORM.match(instruction.opcode), instruction.operands
+    if form is None:
+        if operands:
+            raise ValueError(f"{instruction.opcode} takes none")
+        return ClusterWait()
     if form["kind"] == "arrive":
         if len(operands) != 2:
             raise ValueError("it takes a number and a count")

@@ -271,7 +271,7 @@ class Barriers:
 
     def _barrier(self, block: int) -> Barrier:
         barrier = self._machine.program.blocks[block].barrier
-        assert barrier is not None  # nobody comes to any other block
+        assert isinstance(barrier, Barrier)  # nobody comes to any other block
         return barrier
 
 

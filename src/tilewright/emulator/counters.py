@@ -82,6 +82,10 @@ class Counters:
             pattern = self._patterns[key] = self._price(price, width, packed, rows[0].shape[-1])
         self.tallies.setdefault(at, Tally()).add(pattern, weight)
 
+    def add(self, at: int, tally: Tally) -> None:
+        """Counts what instruction `at` cost where no price says it."""
+        self.tallies.setdefault(at, Tally()).add(tally, 1)
+
     def _price(self, price: Price, width: int, packed: Array, lanes: int) -> Tally:
         total = Tally()
         size = packed.shape[1] * packed.itemsize

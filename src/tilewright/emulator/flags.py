@@ -17,6 +17,7 @@ from tilewright.emulator.global_shadow import Knowledge
 from tilewright.emulator.traits import Traits
 
 _BLOCKS = 0xFFFF
+_Lane = tuple[int, int, int, int]  # block of the chunk, warp, place and address
 
 
 class Flags:
@@ -31,11 +32,11 @@ class Flags:
         if self._traits.strong[access.at]:
             self._fence_of_its_own(access)
             if self._clocks.fences:
-                self._tell(self._lanes(access), shared)
+                self._tell(self._lanes(access, shared), shared)
 
     def load(self, access: Access, shared: bool) -> None:
         if self._traits.strong[access.at] and self._anything(shared):
-            self._hear(self._lanes(access), shared)
+            self._hear(self._lanes(access, shared), shared)
             if self._traits.acquires[access.at]:
                 self._clocks.learn(access.active)
 
@@ -44,7 +45,7 @@ class Flags:
         self._fence_of_its_own(access)
         if not (self._clocks.fences or self._anything(shared)):
             return
-        for lane in self._lanes(access):
+        for lane in self._lanes(access, shared):
             self._hear([lane], shared)
             if self._clocks.fences:
                 self._tell([lane], shared)
@@ -58,19 +59,20 @@ class Flags:
         if self._traits.releases[access.at]:
             self._clocks.fence(access.active)
 
-    def _tell(self, lanes: list[tuple[int, int, int]], shared: bool) -> None:
-        for block, warp, address in lanes:
+    def _tell(self, lanes: list[_Lane], shared: bool) -> None:
+        for block, warp, place, address in lanes:
             row = self._clocks.telling(block, warp)
             if row is None:
                 continue
-            told = self._told.get((block, address))
-            self._told[block, address] = row if told is None else np.maximum(told, row)
+            told = self._told.get((place, address))
+            self._told[place, address] = row if told is None else np.maximum(told, row)
             if not shared:
-                self._knowledge.release(self._of_grid(block), row, address)
+                periods = row[self._clocks.own[block % len(self._clocks.own)]]
+                self._knowledge.release(self._of_grid(block), periods, address)
 
-    def _hear(self, lanes: list[tuple[int, int, int]], shared: bool) -> None:
-        for block, warp, address in lanes:
-            told = self._told.get((block, address))
+    def _hear(self, lanes: list[_Lane], shared: bool) -> None:
+        for block, warp, place, address in lanes:
+            told = self._told.get((place, address))
             if told is not None:
                 self._clocks.hear(block, warp, told)
             if not shared:
@@ -79,11 +81,18 @@ class Flags:
     def _of_grid(self, block: int) -> int:
         return int(self.ids[block]) & _BLOCKS
 
-    def _lanes(self, access: Access) -> list[tuple[int, int, int]]:
-        """Block of the chunk, warp and address, each once."""
+    def _lanes(self, access: Access, shared: bool) -> list[_Lane]:
+        """Each once, by address.
+
+        The place of an address in shared memory is the block that the memory belongs to; that of
+        one in arrays is the cluster, whose blocks tell each other at it.
+        """
         shape = (self._clocks.blocks, *access.address.shape[1:])
         on = np.broadcast_to(True if access.active is None else access.active, shape)
         block, warp, lane = np.nonzero(on)
         address = np.broadcast_to(access.address, shape)[block, warp, lane]
-        lanes = np.unique(np.stack([block, warp, address], 1), axis=0)
-        return [(one, who, where) for one, who, where in lanes.tolist()]
+        place = block - block % self._clocks.peers
+        if shared:
+            place = block if access.rows is None else access.rows[block, warp, lane]
+        lanes = np.unique(np.stack([block, warp, place, address], 1), axis=0)
+        return [(one, who, at, where) for one, who, at, where in lanes.tolist()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tilewright.emulator.barrier_forms import Barrier, is_barrier
+from tilewright.emulator.barrier_forms import Barrier, ClusterWait, is_barrier
 from tilewright.emulator.ir import Instruction, Kernel, Operand, Register, Symbol
 from tilewright.emulator.operands import destinations
 from tilewright.emulator.ops.registry import Step
@@ -33,7 +33,7 @@ class BasicBlock:
     end: Instruction | None = None
     target: int = -1  # basic block a branch goes to
     guard: Fetch | None = None
-    barrier: Barrier | None = None
+    barrier: Barrier | ClusterWait | None = None
 
 
 def polls(kernel: Kernel, block: BasicBlock) -> bool:

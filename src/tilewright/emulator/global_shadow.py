@@ -92,10 +92,10 @@ class ArrayTable:
         self, cells: Cells, at: int, strong: bool, clocks: Clocks, ids: Array
     ) -> Conflict | None:
         record = _record(cells, at, strong, clocks, ids)
-        found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
+        found = self._unordered(self.written[cells.index], record, cells, strong, clocks, ids)
         conflict = _conflict(found, self.written, cells, record, wrote=True)
         old = self.read[cells.index]
-        late = self._unordered(old, record, cells, False, clocks)
+        late = self._unordered(old, record, cells, False, clocks, ids)
         late = late[(old[late] ^ record[late]) & _WARP != 0]
         self._keep(cells.index[late], old[late], record[late])
         self.read[cells.index] = record
@@ -120,11 +120,11 @@ class ArrayTable:
         self, cells: Cells, at: int, strong: bool, clocks: Clocks, ids: Array
     ) -> Conflict | None:
         record = _record(cells, at, strong, clocks, ids)
-        found = self._unordered(self.written[cells.index], record, cells, strong, clocks)
+        found = self._unordered(self.written[cells.index], record, cells, strong, clocks, ids)
         conflict = _conflict(found, self.written, cells, record, wrote=True)
         for reads in (self.other, self.read):
             if conflict is None:
-                found = self._unordered(reads[cells.index], record, cells, strong, clocks)
+                found = self._unordered(reads[cells.index], record, cells, strong, clocks, ids)
                 conflict = _conflict(found, reads, cells, record, wrote=False)
         self.written[cells.index] = record
         if not strong:  # what read before is ordered before this, or was reported
@@ -132,7 +132,7 @@ class ArrayTable:
         return conflict
 
     def _unordered(
-        self, old: Array, new: Array, cells: Cells, strong: bool, clocks: Clocks
+        self, old: Array, new: Array, cells: Cells, strong: bool, clocks: Clocks, ids: Array
     ) -> Array:
         suspects = np.flatnonzero(old != NOBODY)
         if not suspects.size:
@@ -141,7 +141,10 @@ class ArrayTable:
         block, warp = cells.block[suspects], cells.warp[suspects]
         same_block = _block(old) == _block(new)
         who, period = old >> 6 & 63, old >> 43
-        ordered = same_block & ((who == warp) | clocks.before(block, warp, who, period))
+        column = clocks.column(block, who)
+        ordered = same_block & ((who == warp) | clocks.before(block, warp, column, period))
+        if clocks.peers > 1:
+            ordered |= _before_in_cluster(_block(old), who, period, block, warp, clocks, ids)
         if strong:
             ordered |= old & _STRONG != 0
         left = np.flatnonzero(~ordered & ~same_block)
@@ -156,6 +159,23 @@ class ArrayTable:
                     ordered[places] = period[places] < known[theirs[here], column[here]]
         found: Array = suspects[~ordered]
         return found
+
+
+def _before_in_cluster(
+    other: Array, who: Array, period: Array, block: Array, warp: Array, clocks: Clocks, ids: Array
+) -> Array:
+    """Whether what warps `who` of blocks `other` (by id) of the same cluster did lies before now.
+
+    `block` counts within the chunk, whose blocks have these `ids`.
+    """
+    found = np.zeros(len(other), bool)
+    first = block - block % clocks.peers
+    for rank in range(clocks.peers):
+        same = ids[first + rank] & _BLOCKS == other
+        if same.any():
+            column = np.full(len(other), rank * clocks.warps) + who
+            found |= same & clocks.before(block, warp, column, period)
+    return found
 
 
 def _block(record: Array) -> Array:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
-from tilewright.emulator.clocks import MANY, Clocks
+from tilewright.emulator.async_cells import AsyncCells
+from tilewright.emulator.async_shadow import UNIT, AsyncShadow, Issuers
+from tilewright.emulator.clocks import MANY, MANY_WARPS, Clocks
 from tilewright.emulator.flags import Flags
 from tilewright.emulator.global_shadow import ArrayTable, Knowledge
 from tilewright.emulator.shadow import NOBODY, Cells, Conflict, Table, cells_of, overlaps
@@ -60,31 +62,42 @@ class Hazards:
         shared_bytes: int,
         findings: Findings,
         arrays: ArrayShadows,
+        peers: int = 1,
     ) -> None:
-        self.blocks = blocks
-        self.clocks = Clocks(blocks, warps)
+        self.blocks, self.peers = blocks, peers
+        self.clocks = Clocks(blocks, warps, peers, arrays.traits.copies)
         self.arrays = arrays
         self._findings = findings
         self.traits = arrays.traits
         self._flags = Flags(self.clocks, arrays.knowledge, self.traits)
-        self._size = _WIDEST_CELL
-        self._rows = 1  # of the table: one while all blocks do the same
+        self.cell_bytes = _WIDEST_CELL
+        # Of the table: one while all blocks do the same, which those of a cluster never do.
+        self.rows = 1 if peers == 1 else blocks
         self._row = -(-shared_bytes // 16) * 16
-        self._table = Table(self._row // self._size, self.clocks, self.traits)
-        self._flying = np.zeros(self._row // self._size, bool)
+        cells = self._row // self.cell_bytes * self.rows
+        self.table = Table(cells, self.clocks, self.traits)
+        self._flying = np.zeros(cells, bool)
+        self.beside = AsyncShadow(self, AsyncCells(self), max(self._row, UNIT))
+
+    @property
+    def one_row(self) -> bool:
+        """Whether the cells of one block stand for those of all."""
+        return self.rows == 1 and self.blocks > 1
 
     # --- shared memory ------------------------------------------------------------------
 
     def shared_read(self, access: Access) -> None:
         cells = self._cells(access)
+        self._beside(access, cells, write=False)
         self._flags.load(access, shared=True)
         self._check_set(access, cells, self._early(access, cells, "async-read"))
-        conflict = self._table.on_read(cells, access.at)
+        conflict = self.table.on_read(cells, access.at)
         if conflict is not None:
-            self._race(access, cells, conflict, "reads")
+            self.race(access.at, cells, conflict, "reads")
 
     def shared_write(self, access: Access) -> None:
         cells = self._cells(access)
+        self._beside(access, cells, write=True)
         early = self._early(access, cells, "race")
         if self.traits.updates[access.at]:
             self._check_set(access, cells, early)
@@ -92,17 +105,22 @@ class Hazards:
             self._flags.exchange(access, shared=True)
         else:
             self._flags.store(access, shared=True)
-        conflict = self._table.on_write(cells, access.at)
+        conflict = self.table.on_write(cells, access.at)
         if conflict is not None:
-            self._race(access, cells, conflict, "writes")
+            self.race(access.at, cells, conflict, "writes")
 
     def mbarrier(self, access: Access, wait: bool) -> None:
         """An mbarrier's word is looked at or changed, which races with init and plain accesses."""
         cells = self._cells(access)
-        touch = self._table.on_read if wait else self._table.on_write
+        touch = self.table.on_read if wait else self.table.on_write
         conflict = touch(cells, access.at)
         if conflict is not None:
-            self._race(access, cells, conflict, "reads" if wait else "writes")
+            self.race(access.at, cells, conflict, "reads" if wait else "writes")
+
+    def _beside(self, access: Access, cells: Cells, write: bool) -> None:
+        if self.beside.begun:
+            row_cells = self._row // self.cell_bytes
+            self.beside.touch(access.at, cells, self.cell_bytes, row_cells, write)
 
     def _early(self, access: Access, cells: Cells, kind: str) -> Array | None:
         """Which of the cells a copy still fills: a finding."""
@@ -110,25 +128,25 @@ class Hazards:
             return None
         verb = "reads" if kind == "async-read" else "writes"
         what = f"{verb} shared memory that a cp.async still fills (wait for its group first)"
-        self._cell(kind, access, cells, early, what)
+        self.cell(kind, access.at, cells, early, what)
         return early
 
     def _check_set(self, access: Access, cells: Cells, early: Array | None) -> None:
         if self.traits.padding[access.at]:
             return
-        unset = self._table.written[cells.index] == NOBODY
+        unset = self.table.written[cells.index] == NOBODY
         if early is not None:
             unset &= ~early
         if unset.any():
-            what = f"{self._reads(access)} shared memory that nobody wrote"
-            self._cell("uninitialised", access, cells, unset, what)
+            what = f"{self._reads(access.at)} shared memory that nobody wrote"
+            self.cell("uninitialised", access.at, cells, unset, what)
 
     def copy_starts(self, access: Access) -> None:
         """A cp.async may write from now on: whoever read these cells must be done with them."""
         cells = self._cells(access)
-        conflict = self._table.check_write(cells, access.at)
+        conflict = self.table.check_write(cells, access.at)
         if conflict is not None:
-            self._race(access, cells, conflict, "writes")
+            self.race(access.at, cells, conflict, "writes")
         self._flying[cells.index] = True
 
     def copy_lands(self, access: Access) -> None:
@@ -154,27 +172,30 @@ class Hazards:
         return cells.met
 
     def _cells(self, access: Access) -> Cells:
-        if access.cells is not None and access.cells_rows == (self._rows, self._size):
+        if access.cells is not None and access.cells_rows == (self.rows, self.cell_bytes):
             return access.cells
-        if access.width < self._size:
-            parts = self._size // access.width
-            self._table.split(parts)
+        if access.width < self.cell_bytes:
+            parts = self.cell_bytes // access.width
+            self.table.split(parts)
             self._flying = np.repeat(self._flying, parts)
-            self._size = access.width
+            self.cell_bytes = access.width
         address, active = _of_one(access.address), _of_one(access.active)
         alike = address.shape[0] == 1 and (active is None or active.shape[0] == 1)
-        if not alike and self._rows == 1 and self.blocks > 1:
-            self._table.repeat(self.blocks)
+        alike = alike and access.rows is None
+        if not alike and self.rows == 1 and self.blocks > 1:
+            self.table.repeat(self.blocks)
             self._flying = np.tile(self._flying, self.blocks)
-            self._rows = self.blocks
-        if self._rows > 1:
+            self.rows = self.blocks
+        if self.rows > 1:
             full = (self.blocks, *address.shape[1:])
             address = np.broadcast_to(address, full)
             active = None if active is None else np.broadcast_to(active, full)
-        cell, block, warp, lane = cells_of(address, active, access.width, self._size)
-        cells = Cells(cell + block * (self._row // self._size), block, warp, lane)
+        cell, block, warp, lane = cells_of(address, active, access.width, self.cell_bytes)
+        row = block if access.rows is None else access.rows[block, warp, lane]
+        index, who = cell + row * (self._row // self.cell_bytes), self.clocks.column(block, warp)
+        cells = Cells(index, block, warp, lane, who)
         if alike and active is None:
-            access.cells, access.cells_rows = cells, (self._rows, self._size)
+            access.cells, access.cells_rows = cells, (self.rows, self.cell_bytes)
         return cells
 
     # --- arrays -------------------------------------------------------------------------
@@ -190,18 +211,46 @@ class Hazards:
             address = np.broadcast_to(address, (self.blocks, *address.shape[1:]))
         if active is not None:
             active = np.broadcast_to(active, address.shape)
-        cells = Cells(*cells_of(address, active, access.width, size))
-        strong, ids = self.traits.strong[access.at], self._findings.ids
-        reads = not write or self.traits.updates[access.at]
-        if allocation.unset and reads and not self.traits.padding[access.at]:
+        cells = self._array_cells(address, active, access.width, size)
+        self._array_touch(allocation, access.at, cells, table, write)
+
+    def watches(self, allocation: Allocation) -> bool:
+        """Whether anybody may write this array."""
+        return self.arrays.watched is None or allocation.number in self.arrays.watched
+
+    def array_copy(
+        self, allocation: Allocation, at: int, where: Array, width: int, who: Issuers, write: bool
+    ) -> None:
+        """A bulk copy of elements of `width` bytes at these bytes of an array [k]."""
+        found = self.arrays.table(allocation, width)
+        if found is None:
+            return
+        size, table = found
+        if width > size:
+            where = (where[:, None] + np.arange(0, width, size)).reshape(-1)
+            who = who.of(np.repeat(np.arange(len(who.block)), width // size))
+        column = self.clocks.column(who.block, who.warp)
+        cells = Cells(where // size, who.block, who.warp, who.lane, column)
+        self._array_touch(allocation, at, cells, table, write)
+
+    def _array_touch(
+        self, allocation: Allocation, at: int, cells: Cells, table: ArrayTable, write: bool
+    ) -> None:
+        strong, ids = self.traits.strong[at], self._findings.ids
+        reads = not write or self.traits.updates[at]
+        if allocation.unset and reads and not self.traits.padding[at]:
             unset = table.written[cells.index] == NOBODY
             if unset.any():
-                what = f"{self._reads(access)} an element that nobody wrote"
-                self._cell("uninitialised", access, cells, unset, what, allocation)
+                what = f"{self._reads(at)} an element that nobody wrote"
+                self.cell("uninitialised", at, cells, unset, what, allocation)
         touch = table.on_write if write else table.on_read
-        conflict = touch(cells, access.at, strong, self.clocks, ids)
+        conflict = touch(cells, at, strong, self.clocks, ids)
         if conflict is not None:
-            self._race(access, cells, conflict, "writes" if write else "reads", allocation)
+            self.race(at, cells, conflict, "writes" if write else "reads", allocation)
+
+    def _array_cells(self, address: Array, active: Array | None, width: int, size: int) -> Cells:
+        cell, block, warp, lane = cells_of(address, active, width, size)
+        return Cells(cell, block, warp, lane, self.clocks.column(block, warp))
 
     # --- flags --------------------------------------------------------------------------
 
@@ -225,13 +274,13 @@ class Hazards:
 
     # --- findings -----------------------------------------------------------------------
 
-    def _reads(self, access: Access) -> str:
-        return "updates" if self.traits.updates[access.at] else "reads"
+    def _reads(self, at: int) -> str:
+        return "updates" if self.traits.updates[at] else "reads"
 
-    def _cell(
+    def cell(
         self,
         kind: str,
-        access: Access,
+        at: int,
         cells: Cells,
         bad: Array,
         what: str,
@@ -240,18 +289,18 @@ class Hazards:
         place = int(np.flatnonzero(bad)[0])
         self._findings.at_lane(
             kind,
-            access.at,
+            at,
             what,
             (int(cells.block[place]), int(cells.warp[place]), int(cells.lane[place])),
-            self._address(access, cells, place, allocation),
+            self._address(cells, place, allocation),
             allocation.name if allocation else None,
             None,
             int(bad.sum()),
         )
 
-    def _race(
+    def race(
         self,
-        access: Access,
+        at: int,
         cells: Cells,
         conflict: Conflict,
         does: str,
@@ -261,29 +310,65 @@ class Hazards:
         instructions = self.traits.instructions
         other = instructions[conflict.at] if conflict.at < len(instructions) else None
         block, warp = int(cells.block[place]), int(cells.warp[place])
-        apart, who = _other(conflict, self._findings.block_id(block) & 0xFFFF, warp)
+        apart, who = self._other(conflict, block, warp, allocation is not None)
         did = "wrote" if conflict.wrote else "read"
         where = f" at {other.place.file}:{other.place.line}" if other else ""
         self._findings.at_lane(
             "race",
-            access.at,
+            at,
             f"{does} what {who} {did}{where}, with nothing that orders the two "
             f"({_REMEDIES[apart]})",
             (block, warp, int(cells.lane[place])),
-            self._address(access, cells, place, allocation),
+            self._address(cells, place, allocation),
             allocation.name if allocation else None,
             other.place.line if other else None,
             1,
             apart,
         )
 
-    def _address(
-        self, access: Access, cells: Cells, place: int, allocation: Allocation | None
-    ) -> int:
+    def report_beside(
+        self,
+        kind: str,
+        at: int,
+        does: str,
+        did: str,
+        other: int,
+        lane: tuple[int, int, int],
+        address: int,
+        count: int,
+    ) -> None:
+        """What a copy, a wgmma or a thread does to shared memory that another one is not done with.
+
+        `other` is the instruction of that one.
+        """
+        place = self.traits.instructions[other].place
+        what = (
+            f"{does} {did} at {place.file}:{place.line}" if did else f"{does} at line {place.line}"
+        )
+        if did:
+            what += ", with nothing that orders the two"
+        self._findings.at_lane(kind, at, what, lane, address, None, place.line, count)
+
+    def _address(self, cells: Cells, place: int, allocation: Allocation | None) -> int:
         if allocation is not None:
             size = self.arrays.tables[allocation.number][0]
             return allocation.base + int(cells.index[place]) * size
-        return int(cells.index[place]) % (self._row // self._size) * self._size
+        return int(cells.index[place]) % (self._row // self.cell_bytes) * self.cell_bytes
+
+    def _other(self, conflict: Conflict, block: int, warp: int, in_array: bool) -> tuple[int, str]:
+        """Who touched the cell before: how far from a thread of this block (by its row) and warp,
+        and its name."""
+        here = self._findings.block_id(block)
+        other, number = conflict.block, conflict.warp
+        if not in_array and self.peers > 1 and number != MANY_WARPS:
+            rank, number = divmod(number, self.clocks.warps)
+            other = self._findings.block_id(block - block % self.peers + rank)
+        who = "several warps" if number == MANY_WARPS else f"warp {number}"
+        if other is not None and other & 0xFFFF != here & 0xFFFF:
+            return 2 if in_array else 3, f"{who} of block {other}"
+        if number != warp:
+            return 1, who
+        return 0, "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
 
 
 def _of_one(rows: Any) -> Any:
@@ -293,18 +378,9 @@ def _of_one(rows: Any) -> Any:
     return rows[:1]
 
 
-_REMEDIES = (  # by how far apart two threads are: lanes, warps, blocks
+_REMEDIES = (  # by how far apart two threads are: lanes, warps, blocks, blocks of a cluster
     "__syncwarp() would",
     "__syncthreads() would",
     "blocks need an atomic, or a flag with fences",
+    "barrier.cluster or an mbarrier of the cluster would",
 )
-
-
-def _other(conflict: Conflict, block: int, warp: int) -> tuple[int, str]:
-    """Who touched the cell before: how far from a thread of this block and warp, and its name."""
-    who = "several warps" if conflict.warp == MANY else f"warp {conflict.warp}"
-    if conflict.block is not None and conflict.block != block:
-        return 2, f"{who} of block {conflict.block}"
-    if conflict.warp == warp:
-        return 0, "other lanes of this warp" if conflict.lane == MANY else f"lane {conflict.lane}"
-    return 1, who

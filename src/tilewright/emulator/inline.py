@@ -45,6 +45,7 @@ def inlined(module: Module, kernel: Kernel) -> Kernel:
         registers=dict(kernel.registers),
         variables=dict(kernel.variables),
         required_threads=kernel.required_threads,
+        required_cluster=kernel.required_cluster,
         most_threads=kernel.most_threads,
         problem=kernel.problem,
     )

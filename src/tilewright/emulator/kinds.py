@@ -55,6 +55,29 @@ KINDS = {
             "on its way.",
         ),
         Kind(
+            "ended-peer",
+            "Shared memory of a block that has ended",
+            "A block of a cluster touches the shared memory of another that has ended, or that "
+            "nothing makes wait until this is over.",
+        ),
+        Kind(
+            "proxy-fence",
+            "No fence between threads and copies",
+            "A copy or a wgmma uses shared memory or an mbarrier that threads wrote, without a "
+            "fence.proxy.async (or fence.mbarrier_init) in between: it may not see the new values.",
+        ),
+        Kind(
+            "copy-at-exit",
+            "Copy that outlives its block",
+            "A block ends while a bulk copy still reads or fills its shared memory.",
+        ),
+        Kind(
+            "invalid-copy",
+            "Copy that a GPU refuses",
+            "A tensor map, a coordinate or a size of a bulk copy is one that stops the kernel on a "
+            "GPU.",
+        ),
+        Kind(
             "wgmma-fence",
             "wgmma without its fence",
             "A warpgroup's first wgmma.mma_async has no wgmma.fence before it, or other "

@@ -14,7 +14,10 @@ import numpy as np
 from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, POISON, UNSET, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
+from tilewright.emulator.barrier_forms import ClusterWait
 from tilewright.emulator.barriers import Barriers
+from tilewright.emulator.bulk import BulkCopies
+from tilewright.emulator.cluster_barrier import ClusterBarrier
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.flow import BasicBlock, poll_in
@@ -24,10 +27,13 @@ from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
 from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
+from tilewright.emulator.peer_watch import PeerWatch
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
 from tilewright.emulator.specials import WORKSPACE, special
+from tilewright.emulator.tensor_box import Box
+from tilewright.emulator.timeline import Recorder
 from tilewright.emulator.trace import Shape, Trace
 from tilewright.emulator.wgmma_flight import Warpgroups
 
@@ -37,7 +43,7 @@ PARAM_TAIL = 16  # poison behind the parameters, as wide as the widest load
 
 
 class Machine:
-    """One chunk: blocks `ids` (linear block ids, ascending) of the launch."""
+    """One chunk: blocks `ids` (linear block ids, in the order of `cluster_order`) of the launch."""
 
     def __init__(
         self,
@@ -48,6 +54,7 @@ class Machine:
         schedule: Schedule | None = None,
     ) -> None:
         self.program, self.shape, self.trace, self.ids = program, shape, trace, ids
+        self.peers = shape.peers  # blocks of a cluster, which lie beside each other by rank
         self.schedule = schedule or Lockstep()
         self.blocks, self.warps = len(ids), shape.warps
         self.full = (self.blocks, self.warps, LANES)
@@ -72,6 +79,12 @@ class Machine:
         self.gather = Gather(self)
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
+        self.bulk = BulkCopies(self)
+        self.box_at: dict[int, Box] = {}  # by the address of the tensor map in parameter space
+        first = not trace.timeline.events
+        self.timeline = Recorder(self, trace.timeline if first else None)
+        self.cluster_barrier = ClusterBarrier(self)
+        self.peer_watch = PeerWatch(self)
         self.warpgroups = Warpgroups(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
@@ -83,6 +96,7 @@ class Machine:
             shared_bytes,
             self.trace.findings,
             self.trace.arrays,
+            self.shape.peers,
         )
 
     def _registers(self, ids: Array) -> list[Array]:
@@ -140,6 +154,7 @@ class Machine:
                 self._watch(number)
             self.warpgroups.finish()
         self.barriers.deadlock()
+        self.cluster_barrier.deadlock()
         return True
 
     def _watch(self, number: int) -> None:
@@ -197,6 +212,7 @@ class Machine:
         self.ready.clear()
         self.gather.waiting.clear()
         self.barriers.clear()
+        self.cluster_barrier.clear()
 
     def _run_block(self, number: int, lanes: Array) -> None:
         if number == len(self.program.blocks):  # fell off the end
@@ -206,7 +222,10 @@ class Machine:
         if block.barrier is not None:
             waiting, rest = self._split(block, lanes)
             self.put(number + 1, rest)
-            self.barriers.come(number, waiting)
+            if isinstance(block.barrier, ClusterWait):
+                self.cluster_barrier.wait(number, waiting)
+            else:
+                self.barriers.come(number, waiting)
             return
         if number in self.program.meetings:
             lanes = self.gather.admit(number, lanes)
@@ -265,6 +284,9 @@ class Machine:
     def _exit(self, lanes: Array) -> None:
         self.exited = self.exited | lanes
         self.barriers.release()  # who waits there no longer waits for these
+        self.cluster_barrier.release()
+        self.peer_watch.exits()
+        self.bulk.exits()
 
     def _advance(self, polling: frozenset[int]) -> int:
         """Runs a basic block of some lanes; its number."""
@@ -326,6 +348,16 @@ class Machine:
     def fence(self, mask: Mask) -> None:
         if self.hazards is not None:
             self.hazards.fence(mask)
+
+    def fence_proxy(self, mask: Mask) -> None:
+        """Between what threads do and what copies do."""
+        if self.hazards is not None:
+            self.hazards.clocks.fence_proxy(mask)
+
+    def fence_init(self, mask: Mask) -> None:
+        """Behind mbarrier.init: other blocks and copies may learn of these mbarriers."""
+        if self.hazards is not None:
+            self.hazards.clocks.fence_init(mask)
 
     def kill(self, lanes: Array) -> None:
         """These lanes end at the end of the basic block that they are in."""

@@ -9,19 +9,19 @@ next that saw the phase end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import Array
+from tilewright.emulator.mbarrier_inits import WIDTH, MbarrierInits
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
 
 MOST = (1 << 20) - 1  # of a count, and of the bytes of a phase
-WIDTH = 8
 _EXPECTED, _BYTES, _PHASE, _MARK = 20, 40, 61, 62
 _ZERO_BYTES = 1 << 20
 _NONE = "no mbarrier lies at {:#x}: mbarrier.init has not run, or something was stored over it"
@@ -58,6 +58,8 @@ class Mbarriers:
         self._ended: dict[int, Array] = {}  # the same, of the phase that ended last
         self._waits: dict[int, tuple[Access, Array]] = {}  # instruction → lanes it made wait
         self._tracked: list[_Tracked] = []
+        self.inits = MbarrierInits(machine)
+        self._phases: dict[int, int] = {}  # how many have ended, over all that were made there
 
     def arrive(self, access: Access, arrival: Arrival) -> Array:
         """The words [B, W, 32] that each lane found: its token of the phase."""
@@ -66,7 +68,8 @@ class Mbarriers:
         found = np.zeros(on.shape, np.uint64)
         good = (memory[flat] >> np.uint64(_MARK)) == 1
         self._fault("invalid-barrier", access, _NONE, on, ~good)
-        self._touch(access, wait=False)
+        self._touch(access, index, on, wait=False)
+        self._machine.timeline.arrives(access, index, on)
         if arrival.releases:
             self._tell(access, index, on)
         if good.any():
@@ -112,27 +115,30 @@ class Mbarriers:
         count: Array,
         nbytes: Array,
         arrival: Arrival,
-        where: tuple[Access, Array, Array],
+        where: tuple[Access, Array, Array] | None,
     ) -> None:
-        """Counts once at each of these words, which differ."""
-        access, index, lanes = where
+        """Counts once at each of these words, which differ; `where` may be missing for bytes."""
         old = memory[words].astype(np.int64)
         pending, expected = old & MOST, old >> _EXPECTED & MOST
         due = (old >> _BYTES & (2 * _ZERO_BYTES - 1)) - _ZERO_BYTES + nbytes
         if arrival.drop:
             expected = np.maximum(expected - count, 0)
         pending = pending - count
-        if (pending < 0).any():
+        if where is not None and (pending < 0).any():
+            access, index, lanes = where
             self._fault("invalid-barrier", access, _TOO_MANY, lanes,
                         np.isin(index[lanes], words[pending < 0]))  # fmt: skip
             pending = np.maximum(pending, 0)
         ends = (pending == 0) & (due == 0)
         if ends.any():
-            if not arrival.may_complete:
+            if where is not None and not arrival.may_complete:
+                access, index, lanes = where
                 self._fault("invalid-barrier", access, _COMPLETES, lanes,
                             np.isin(index[lanes], words[ends]))  # fmt: skip
             for word in words[ends].tolist():
                 self._ended[word] = self._told.pop(word, self._ended.get(word, _NOTHING))
+                self._phases[word] = self._phases.get(word, 0) + 1
+                self._machine.timeline.ends(word, self._phases[word])
         phase = (old >> _PHASE & 1) ^ ends
         new = np.int64(1) << _MARK | phase << _PHASE | (due + _ZERO_BYTES) << _BYTES
         new |= expected << _EXPECTED | np.where(ends, expected, pending)
@@ -142,7 +148,8 @@ class Mbarriers:
         """Whether the phase [b, W, 32] (0 or 1) of each lane has ended."""
         index, on = self._machine.shared.places(access)
         self._land_for(index[on])
-        self._touch(access, wait=True)
+        self._machine.bulk.land_for(index[on])
+        self._touch(access, index, on, wait=True)
         word = self._machine.shared.gather(access)
         good = (word >> np.uint64(_MARK)) == 1
         good = np.broadcast_to(good, on.shape)
@@ -152,9 +159,49 @@ class Mbarriers:
         waits = on & ~ended
         _, before = self._waits.get(access.at, (access, waits))
         self._waits[access.at] = access, (before & ~(on & ended)) | waits
+        self._machine.timeline.waits(access, index, on & ended)
         if acquires and (seen := on & ended).any():
             self._learn(index, seen)
         return ended
+
+    # --- copies that signal -------------------------------------------------------------
+
+    def exist(self, words: Array) -> Array:
+        """Whether there is an mbarrier at each of these places."""
+        memory = self._machine.shared.by_width[WIDTH].reshape(-1)
+        good: Array = (memory[words] >> np.uint64(_MARK)) == 1
+        return good
+
+    def may_end(self, words: Array) -> Array:
+        """Whether only bytes are missing: nobody is awaited any more in this phase."""
+        found: Array = self.exist(words) & (_pending(self._words()[words]) == 0)
+        return found
+
+    def complete(self, words: Array, nbytes: int) -> None:
+        """So many bytes have come at each of these words, which may repeat."""
+        each, times = np.unique(words, return_counts=True)
+        none = np.zeros(len(each), np.int64)
+        self._change(self._words(), each, none, -nbytes * times, Arrival(), None)
+
+    def phase(self, words: Array) -> Array:
+        """The number of the present phase of each, counted from 0."""
+        return np.array([self._phases.get(word, 0) for word in words.tolist()], np.int64)
+
+    def tell_of_copies(self, words: Array, columns: Array, phases: Array) -> None:
+        """Who sees these phases end knows what the copies of these agents wrote."""
+        for word, column, phase in zip(
+            words.tolist(), columns.tolist(), phases.tolist(), strict=True
+        ):
+            if column < 0 or self._machine.hazards is None:
+                continue
+            told = self._told.get(word)
+            if told is None:
+                told = np.zeros(self._machine.hazards.clocks.seen.shape[-1], np.int64)
+                self._told[word] = told
+            told[column] = max(int(told[column]), phase + 1)
+
+    def _words(self) -> Array:
+        return self._machine.shared.by_width[WIDTH].reshape(-1)
 
     # --- copies that arrive -------------------------------------------------------------
 
@@ -205,9 +252,10 @@ class Mbarriers:
                 self._machine.fault_at("deadlock", at, what, block, warp, lane, where)
         return found
 
-    def _touch(self, access: Access, wait: bool) -> None:
+    def _touch(self, access: Access, index: Array, on: Array, wait: bool) -> None:
         if self._machine.hazards is not None:
             self._machine.hazards.mbarrier(access, wait)
+            self.inits.check(access, index, on)
 
     def _tell(self, access: Access, index: Array, on: Array) -> None:
         """What these warps have done lies before the end of the phase."""
@@ -268,7 +316,8 @@ def _pending(words: Array) -> Array:
 
 
 def _only(access: Access, lanes: Array) -> Access:
-    return Access(np.broadcast_to(access.address, lanes.shape), lanes, access.width, access.at)
+    address = np.broadcast_to(access.address, lanes.shape)
+    return replace(access, address=address, active=lanes, cells=None)
 
 
 def _grouped(flat: Array) -> tuple[Array, Array, Array]:
@@ -292,4 +341,6 @@ def _state(word: int) -> str:
     pending, expected = word & MOST, word >> _EXPECTED & MOST
     due = (word >> _BYTES & (2 * _ZERO_BYTES - 1)) - _ZERO_BYTES
     text = f"to which {expected - pending} of {expected} arrivals have come"
+    if due < 0:
+        return f"{text} and {-due} bytes more than it was told to expect"
     return text + (f" and {due} bytes have not" if due else "")

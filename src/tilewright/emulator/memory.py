@@ -14,6 +14,7 @@ import numpy as np
 from tilewright.emulator.access import Access, dropped, placed_at, poisoned, shaped
 from tilewright.emulator.arrays import BY_WIDTH, POISON, Array, Mask, differ, join
 from tilewright.emulator.change import Change, changed
+from tilewright.emulator.tensor_tokens import TensorMaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,6 +56,7 @@ class GlobalMemory:
         self.allocations: list[Allocation] = []
         self.hazards: Hazards | None = None  # of the chunk that runs
         self.stores = 0  # so far, by which waiting blocks see that something happens
+        self.maps = TensorMaps()
         self._workspace: Array | None = None
         self._variables: dict[int, tuple[Variable, int]] = {}  # by identity: names repeat
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.emulator.ir import Address, Instruction, Operand, Pair, Register, Vector
+from tilewright.emulator.ir import (
+    Address,
+    Coordinates,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Vector,
+)
 
 # Instructions whose first operand is no destination.
 _NO_DESTINATION = ("st", "red", "bra", "cp", "stmatrix", "ret", "exit", "call",
@@ -44,6 +52,9 @@ def _names(operand: Operand, addresses: bool) -> Iterator[str]:
         case Address(base=Register(name=name)) if addresses:
             yield name
         case Vector(items=items):
+            for item in items:
+                yield from _names(item, addresses)
+        case Coordinates(items=items) if addresses:
             for item in items:
                 yield from _names(item, addresses)
         case Pair(first=first, second=second):

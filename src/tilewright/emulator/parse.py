@@ -51,7 +51,9 @@ _REGISTERS = re.compile(
     r"\.reg\s*(?:\.v(?P<vector>[24])\s*)?\.(?P<type>\w+)\s+(?P<names>.*)$", re.S
 )
 _RANGE = re.compile(r"(%?[\w$]+)\s*<\s*(\d+)\s*>$")
-_THREADS = re.compile(r"\.(maxntid|reqntid)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
+_THREADS = re.compile(
+    r"\.(maxntid|reqntid|reqnctapercluster)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?"
+)
 
 _MOST_REGISTERS = 1 << 20  # of one range: more is a typing error that would eat the memory
 _Loc = tuple[int, int, int]  # file, line, column
@@ -203,6 +205,8 @@ class _Reader:
                 raise ValueError(f"the extents of .{limit[1]} must be 1 or more")
             if limit[1] == "reqntid":
                 kernel.required_threads = (x, y, z)
+            elif limit[1] == "reqnctapercluster":
+                kernel.required_cluster = (x, y, z)
             else:
                 kernel.most_threads = prod((x, y, z))
         if kernel.name in self.module.kernels:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tilewright.emulator.ir import (
     Address,
+    Coordinates,
     Immediate,
     Instruction,
     Kernel,
@@ -15,10 +17,12 @@ from tilewright.emulator.ir import (
     Symbol,
     Vector,
 )
+from tilewright.emulator.tensor_tokens import BASE_OFFSET
 
 # Instructions through which a pointer goes on: the operands that may hold it are followed.
 _FOLLOWED = ("add", "sub", "mov", "cvta", "mad", "selp", "and", "or", "cvt", "shfl", "min", "max")
 _STORES = ("st", "atom", "red")
+_BULK_STORE = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?:tensor\.\dd\.)?global\b")
 
 
 def written_params(kernel: Kernel) -> frozenset[int] | None:
@@ -33,6 +37,12 @@ def written_params(kernel: Kernel) -> frozenset[int] | None:
             makers.setdefault(register, []).append(instruction)
     found: set[int] = set()
     for instruction in kernel.instructions:
+        if _BULK_STORE.match(instruction.opcode):
+            traced = _bulk_target(instruction.operands[0], makers, offsets)
+            if traced is None:
+                return None
+            found |= traced
+            continue
         if instruction.mnemonic not in _STORES or _stays_inside(instruction.opcode):
             continue
         where = instruction.operands[1 if instruction.mnemonic == "atom" else 0]
@@ -43,6 +53,21 @@ def written_params(kernel: Kernel) -> frozenset[int] | None:
             return None
         found |= traced
     return frozenset(found)
+
+
+def _bulk_target(
+    operand: Operand, makers: dict[str, list[Instruction]], offsets: dict[str, int]
+) -> set[int] | None:
+    """Where a bulk copy goes: a pointer, or the tensor of a map, whose token holds its address."""
+    if isinstance(operand, Address):
+        return _trace(operand.base, makers, offsets, set())
+    if not isinstance(operand, Coordinates):
+        return None
+    where = operand.items[0]
+    if isinstance(where, (Register, Symbol)):
+        where = Address(where)
+    offset = _parameter(where, makers, offsets)
+    return None if offset is None else {offset + BASE_OFFSET}
 
 
 def _stays_inside(opcode: str) -> bool:
@@ -78,7 +103,7 @@ def _parameter(
     distance = where.offset
     while isinstance(base, Register):
         all_makers = makers.get(base.name, [])
-        if len(all_makers) != 1 or all_makers[0].mnemonic not in ("mov", "add"):
+        if len(all_makers) != 1 or all_makers[0].mnemonic not in ("mov", "add", "cvta"):
             return None
         made = all_makers[0]
         base, *added = made.operands[1:]

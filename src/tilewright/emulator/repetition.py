@@ -77,7 +77,11 @@ def _memory_of(machine: Machine) -> bytes | None:
     """A digest of all that the chunk may read; None where copies are on their way to it."""
     parts: list[Array] = [machine.shared.bytes, machine.local.bytes]
     parts += [np.asarray(it.array).reshape(-1).view(np.uint8) for it in machine.memory.allocations]
-    if machine.copies.pending or sum(part.size for part in parts) > _MOST_BYTES:
+    if (
+        machine.copies.pending
+        or machine.bulk.pending
+        or sum(part.size for part in parts) > _MOST_BYTES
+    ):
         return None
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.emulator.arrays import LANES, Array
+from tilewright.emulator.cluster_order import whole_clusters
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.global_shadow import MOST_BLOCKS, Knowledge
@@ -33,9 +34,9 @@ Progress = Callable[[int, int], None]  # blocks done, blocks in all
 class How:
     """How a launch runs. `seed` shuffles the order of warps; None is lockstep.
 
-    `blocks` holds the linear ids of those that run, None for all. `checks` looks for hazards
-    (races, unset cells); bounds and alignment are always checked. Blocks that run together and
-    take more than `step_limit` basic blocks are given up.
+    `blocks` holds the linear ids of those that run, with the rest of their clusters; None for all.
+    `checks` looks for hazards (races, unset cells); bounds and alignment are always checked. Blocks
+    that run together and take more than `step_limit` basic blocks are given up.
     """
 
     seed: int | None = None
@@ -66,9 +67,10 @@ def run(
         knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS), shape.warps)
         traits = Traits.of(program.kernel, program.blocks)
         trace.arrays = ArrayShadows(knowledge, traits, _watched(program, shape, memory))
-    blocks = range(shape.blocks) if how.blocks is None else how.blocks
-    lanes = shape.warps * LANES
+    blocks = whole_clusters(shape.grid, shape.cluster, how.blocks)
+    lanes = shape.warps * LANES * shape.peers
     size = max(1, min(CHUNK_LANES, LOCAL_BYTES // max(program.local_bytes, 1)) // lanes)
+    size *= shape.peers
     schedule = how.schedule()
     waiting: deque[Machine] = deque()
     done = 0

@@ -32,23 +32,33 @@ class SharedMemory:
         self._checked: dict[tuple[int, int, int, bytes], Access] = {}
 
     def access(
-        self, findings: Findings, at: int, address: Array, mask: Mask, width: int, lanes: int
+        self,
+        findings: Findings,
+        at: int,
+        address: Array,
+        mask: Mask,
+        width: int,
+        lanes: int,
+        rows: Array | None = None,
     ) -> Access:
         """Checks the first `lanes` lanes. A lane out of bounds or misaligned is reported and off.
 
+        `rows` [blocks, W, 32] says whose memory each lane means, None that of its own block.
         Cost: a dictionary look-up where all blocks and earlier steps share the addresses.
         """
+        if rows is not None:
+            address = np.broadcast_to(address, rows.shape)
         address, mask = shaped(address, mask, self.blocks, self.warps)
         address = address[..., :lanes]
         mask = None if mask is None else mask[..., :lanes]
         key = None
-        if mask is None and address.shape[0] == 1:
+        if mask is None and address.shape[0] == 1 and rows is None:
             key = (at, width, lanes, address.tobytes())
             if (known := self._checked.get(key)) is not None:
                 return known
         outside = (address < 0) | (address > self.nbytes - width)
         misaligned = (address & (width - 1)) != 0
-        access = Access(address, mask, width, at)
+        access = Access(address, mask, width, at, rows=rows)
         if outside.any() or misaligned.any():
             return dropped(findings, access, outside, misaligned, self.blocks)
         if key is not None:
@@ -69,10 +79,10 @@ class SharedMemory:
         index = access.address // access.width
         if access.active is not None:
             index = np.where(access.active, index, 0)
-        if index.shape[0] == 1:
+        if index.shape[0] == 1 and access.rows is None:
             values = memory.take(index[0], axis=1)
         else:
-            values = memory.reshape(-1).take(index + self._starts[access.width])
+            values = memory.reshape(-1).take(index + self._start(access))
         return poisoned(values, access.active)
 
     def store(self, access: Access, values: Array) -> None:
@@ -104,19 +114,26 @@ class SharedMemory:
     def places(self, access: Access) -> tuple[Array, Array]:
         """Where each lane's element lies in the memory of all blocks, and which lanes go on."""
         shape = (self.blocks, *access.address.shape[1:])
-        index = access.address // access.width + self._starts[access.width]
+        index = access.address // access.width + self._start(access)
         active = True if access.active is None else access.active
         return np.broadcast_to(index, shape), np.broadcast_to(active, shape)
+
+    def _start(self, access: Access) -> Array:
+        """Where the memory that each lane means begins in that of all blocks."""
+        if access.rows is None:
+            return self._starts[access.width]
+        start: Array = access.rows * (self.bytes.shape[1] // access.width)
+        return start
 
     def _scatter(self, access: Access, values: Array) -> None:
         memory = self.by_width[access.width]
         index = access.address // access.width
         values = np.broadcast_to(values, (self.blocks, *index.shape[1:]))
-        if access.active is None and index.shape[0] == 1:
+        if access.active is None and index.shape[0] == 1 and access.rows is None:
             memory[:, index[0]] = values
             return
         flat = memory.reshape(-1)
-        where = np.broadcast_to(index + self._starts[access.width], values.shape)
+        where = np.broadcast_to(index + self._start(access), values.shape)
         if access.active is None:
             flat[where] = values
         else:

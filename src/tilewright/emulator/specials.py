@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.emulator.arrays import LANES, Array
+from tilewright.emulator.cluster_order import clusters_and_ranks
 
 if TYPE_CHECKING:
     from tilewright.emulator.trace import Shape
+    from tilewright.launch import Dim3
 
 _ONE = np.uint32(1)
 _ALL = np.uint32(0xFFFF_FFFF)
@@ -39,14 +42,12 @@ _OF_LAUNCH: dict[str, Callable[[Shape, int], int]] = {
     "%nsmid": lambda shape, shared_bytes: _SMS,
     "%gridid": lambda shape, shared_bytes: 0,
     "%aggr_smem_size": lambda shape, shared_bytes: shared_bytes,
-    "%cluster_ctarank": lambda shape, shared_bytes: 0,  # a block is a cluster of its own
-    "%cluster_nctarank": lambda shape, shared_bytes: 1,
+    "%cluster_nctarank": lambda shape, shared_bytes: shape.peers,
     CARRY: lambda shape, shared_bytes: 0,
 }
 _AXES = "xyz"
 _OF_AXIS = ("tid", "ntid", "ctaid", "nctaid")
-_OF_CLUSTER = {"clusterid": "ctaid", "nclusterid": "nctaid"}  # the same where it is one block
-_IN_CLUSTER = {"cluster_ctaid": 0, "cluster_nctaid": 1}
+_OF_CLUSTER = ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
 
 KNOWN = {
     *_OF_LANE,
@@ -54,7 +55,8 @@ KNOWN = {
     *WORKSPACE,
     "%warpid",
     "%smid",
-    *(f"%{name}.{axis}" for name in (*_OF_AXIS, *_OF_CLUSTER, *_IN_CLUSTER) for axis in _AXES),
+    "%cluster_ctarank",
+    *(f"%{name}.{axis}" for name in (*_OF_AXIS, *_OF_CLUSTER) for axis in _AXES),
 }
 
 
@@ -72,15 +74,37 @@ def special(name: str, shape: Shape, ids: Array, shared_bytes: int) -> Array:
         return thread[..., :1] >> np.uint32(5)
     if name == "%smid":
         return (ids.reshape(-1, 1, 1) % _SMS).astype(np.uint32)
+    if name == "%cluster_ctarank":
+        rank = clusters_and_ranks(shape.grid, shape.cluster, ids)[1]
+        return _uniform(rank.reshape(-1, 1, 1).astype(np.uint32))
     register, axis = name[1:].split(".")
-    if register in _IN_CLUSTER:
-        return np.full((1, 1, 1), _IN_CLUSTER[register], np.uint32)
-    register, at = _OF_CLUSTER.get(register, register), _AXES.index(axis)
+    at = _AXES.index(axis)
+    if register in _OF_CLUSTER:
+        return _of_cluster(register, shape, ids, at)
     extents = shape.block if register in ("tid", "ntid") else shape.grid
     if register.startswith("n"):
         return np.full((1, 1, 1), extents[at], np.uint32)
     linear = thread if register == "tid" else ids.reshape(-1, 1, 1)
-    below = 1
-    for extent in extents[:at]:
-        below *= extent
-    return (linear.astype(np.int64) // below % extents[at]).astype(np.uint32)
+    return _along(linear, extents, at).astype(np.uint32)
+
+
+def _along(linear: Array, extents: Dim3, at: int) -> Array:
+    """The index along axis `at` of what has these linear indices."""
+    index: Array = linear.astype(np.int64) // prod(extents[:at]) % extents[at]
+    return index
+
+
+def _of_cluster(register: str, shape: Shape, ids: Array, at: int) -> Array:
+    size, extent = shape.cluster[at], shape.grid[at]
+    if register == "cluster_nctaid":
+        return np.full((1, 1, 1), size, np.uint32)
+    if register == "nclusterid":
+        return np.full((1, 1, 1), extent // size, np.uint32)
+    block = _along(ids.reshape(-1, 1, 1), shape.grid, at)
+    index = block // size if register == "clusterid" else block % size
+    return _uniform(index.astype(np.uint32))
+
+
+def _uniform(value: Array) -> Array:
+    """One value where all blocks have the same."""
+    return value[:1] if bool((value == value[:1]).all()) else value

@@ -12,6 +12,7 @@ import numpy as np
 
 from tilewright.emulator.ir import TYPE_BYTES, Parameter
 from tilewright.errors import InputError
+from tilewright.tensormap import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 Member = Callable[[Any, Parameter], bytes]  # a value and what it is a member of → its bytes
 
@@ -43,6 +44,8 @@ def _packed(value: tuple[Any, ...], parameter: Parameter, member: Member) -> tup
             kind, size = _form(one)
             raw = member(one, Parameter(name, kind, 0, size))
             alignment = 1 if isinstance(one, (bytes, bytearray, np.void)) else size
+            if isinstance(one, TensorMap):
+                alignment = MAP_ALIGNMENT
         packed = packed.ljust(-(-len(packed) // alignment) * alignment, b"\0") + raw
         most = max(most, alignment)
     return packed.ljust(-(-len(packed) // most) * most, b"\0"), most
@@ -52,6 +55,10 @@ def _form(value: Any) -> tuple[str, int]:
     """The PTX type and the bytes of a member."""
     if value is None or isinstance(value, np.ndarray):
         return "u64", TYPE_BYTES["u64"]
+    if isinstance(value, list):
+        return "u64", TYPE_BYTES["u64"]
+    if isinstance(value, TensorMap):
+        return "b8", MAP_BYTES
     if isinstance(value, (bytes, bytearray)):
         return "b8", len(value)
     if isinstance(value, np.void):

@@ -6,10 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tilewright.emulator.arrays import LANES
+from tilewright.emulator.bulk_traffic import BulkTraffic
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.hazards import ArrayShadows
 from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.timeline import Timeline
 from tilewright.launch import Dim3
 
 STEP_LIMIT = 500_000  # basic blocks of a chunk; a loop that needs more counts as endless
@@ -17,12 +19,13 @@ STEP_LIMIT = 500_000  # basic blocks of a chunk; a loop that needs more counts a
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The launch: grid and block extents, dynamic shared bytes, the packed parameters."""
+    """The launch: grid, block and cluster extents, dynamic shared bytes, the packed parameters."""
 
     grid: Dim3
     block: Dim3
     shared_bytes: int
     params: bytes
+    cluster: Dim3 = (1, 1, 1)
 
     @property
     def threads(self) -> int:
@@ -31,6 +34,11 @@ class Shape:
     @property
     def warps(self) -> int:
         return -(-self.threads // LANES)
+
+    @property
+    def peers(self) -> int:
+        """Blocks of a cluster."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
     @property
     def blocks(self) -> int:
@@ -49,3 +57,5 @@ class Trace:
     arrays: ArrayShadows | None = None  # None: nothing is watched
     step_limit: int = STEP_LIMIT
     printed: list[str] = field(default_factory=list)
+    bulk: BulkTraffic = field(default_factory=BulkTraffic)
+    timeline: Timeline = field(default_factory=Timeline)

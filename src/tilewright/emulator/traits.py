@@ -29,11 +29,13 @@ class Traits:
     acquires: list[bool]  # a fence of its own behind it
     volatile: Array
     polls: Array  # loads that decide whether a loop goes on
+    inits: Array  # mbarrier.init
     uses: dict[str, int]  # of registers
     padding: tuple[
         bool, ...
     ] = ()  # loads of bytes that are only moved on, as a struct's padding is
     uneven: bool = False  # whether some warps may be ordered that others know nothing of
+    copies: bool = False  # whether bulk copies or others that mbarriers count run beside the warps
 
     @classmethod
     def of(cls, kernel: Kernel, blocks: list[BasicBlock]) -> Traits:
@@ -52,9 +54,11 @@ class Traits:
             [each[0] != "fence" and not {"acquire", "acq_rel"}.isdisjoint(each) for each in words],
             np.array(["volatile" in each for each in words], bool),
             polls,
+            np.array([each[:2] == ["mbarrier", "init"] for each in words], bool),
             how := uses(instructions),
             tuple(_moves_bytes(it, how) for it in instructions),
             any(_orders_some(it) for it in instructions),
+            any(runs_beside(it) for it in instructions),
         )
 
 
@@ -65,8 +69,18 @@ def _moves_bytes(instruction: Instruction, how: dict[str, int]) -> bool:
     return all(how.get(name, 0) != USED for name in registers(instruction.operands[0]))
 
 
+def runs_beside(instruction: Instruction) -> bool:
+    """Instructions whose reads and writes go through the asynchronous proxy."""
+    words = instruction.opcode.split(".")
+    return words[0] == "wgmma" or ("async" in words and words[0] != "fence" and (
+        "bulk" in words or words[0] in ("st", "red")
+    ))  # fmt: skip
+
+
 def _orders_some(instruction: Instruction) -> bool:
     """Barriers of a part of the block, and what flags and mbarriers need."""
+    if instruction.opcode.startswith("barrier.cluster"):
+        return True
     if instruction.mnemonic in ("bar", "barrier"):
         counted = len(instruction.operands) > 1 and ".red" not in instruction.opcode
         return counted or ".arrive" in instruction.opcode or len(instruction.operands) > 3
@@ -86,7 +100,7 @@ def _is_strong(words: list[str]) -> bool:
     """An mbarrier's own instructions are atomics, but for those that begin and end it."""
     if "mbarrier" in words:
         return words[1] not in ("init", "inval")
-    return words[0] in _ATOMICS or not _STRONG.isdisjoint(words)
+    return words[0] in _ATOMICS or words[:2] == ["cp", "reduce"] or not _STRONG.isdisjoint(words)
 
 
 def _guesses(instructions: list[Instruction]) -> set[int]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tilewright.emulator.ir import Address, Instruction, Operand, Pair, Register, Vector
+from tilewright.emulator.ir import (
+    Address,
+    Coordinates,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Vector,
+)
 
 COPIED, STORED, USED = range(1, 4)  # within the thread, to other memory, in any other way
 
@@ -22,7 +30,7 @@ def uses(instructions: list[Instruction]) -> dict[str, int]:
         if instruction.mnemonic == "mov":
             moves.append((list(registers(into)), read))
             continue
-        if isinstance(into, Address):
+        if isinstance(into, (Address, Coordinates)):
             found.update(dict.fromkeys(registers(into, addresses=True), USED))
         for name in read:
             found[name] = max(found[name], _use(instruction))
@@ -51,6 +59,9 @@ def registers(operand: Operand | None, addresses: bool = False) -> Iterator[str]
             yield name
         case Address(base=Register(name=name)) if addresses:
             yield name
+        case Coordinates(items=items) if addresses:
+            for item in items:
+                yield from registers(item, addresses)
         case Vector(items=items):
             for item in items:
                 yield from registers(item, addresses)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tilewright.emulator.arguments import argument_bytes, pack
 from tilewright.emulator.arrays import Array
+from tilewright.emulator.cluster_order import whole_clusters
 from tilewright.emulator.compiler import Program, compile_kernel
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
@@ -26,9 +27,9 @@ from tilewright.emulator.run import How, Progress, run
 from tilewright.emulator.source_files import local_name, texts_of
 from tilewright.emulator.trace import STEP_LIMIT, Shape
 from tilewright.emulator.wgmma_log import said_of_wgmma
-from tilewright.engines.emulator import check_shared, check_threads
+from tilewright.engines.emulator import check_shared, check_threads, cluster_of
 from tilewright.engines.estimate import Estimate
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 from tilewright.kernel_signature import formals_of, misfits
 from tilewright.kernel_source import compiled, is_ptx, kernel_named, plain_name, read_source
 from tilewright.launch import BLOCK_LIMITS, GRID_LIMITS, dim3
@@ -48,7 +49,7 @@ def emulate(
     block: int | Sequence[int],
     args: Sequence[Any],
     *,
-    cluster: Sequence[int] = (1, 1, 1),
+    cluster: int | Sequence[int] = (1, 1, 1),
     shared_bytes: int = 0,
     arch: str = "sm_80",
     defines: Mapping[str, object] | None = None,
@@ -79,7 +80,9 @@ def emulate(
              these linear ids. `checks=False` leaves out races, unset memory and unwritten
              outputs. `step_limit` is how many basic blocks the blocks of a chunk may take before
              their loop counts as endless. `labels` are what messages call the arguments, one each.
-             `cluster` must be (1, 1, 1) so far.
+             `cluster` has 1 to 3 extents in blocks; where the kernel was compiled for one
+             (`__cluster_dims__`), it need not be given. With clusters, `blocks` runs the whole
+             clusters of the blocks it names.
     Raises   InputError for arguments that don't fit; CompileError; UnsupportedError. Findings
              never raise. Warns, with LongRunWarning, when the first blocks show that the rest
              will take more than an hour.
@@ -88,10 +91,9 @@ def emulate(
              `Report.machine_code`.
              Checks cost 30 to 100 % more time.
     """
-    if tuple(cluster) != (1, 1, 1):
-        raise UnsupportedError(f"cluster={tuple(cluster)!r} is not modelled yet; use (1, 1, 1).")
     full_grid = dim3("grid", _extents("grid", grid), GRID_LIMITS)
     full_block = dim3("block", _extents("block", block), BLOCK_LIMITS)
+    full_cluster = dim3("cluster", _extents("cluster", cluster), GRID_LIMITS)
     how = How(
         _seed(schedule, seed),
         _block_ids(blocks, full_grid, seed),
@@ -105,6 +107,10 @@ def emulate(
     module = parse(ptx, name if artifact is None and file is not None else None)
     found = kernel_named(module, kernel)
     check_threads(found, full_block)
+    full_cluster = cluster_of(found, full_grid, full_cluster)
+    if how.blocks is not None and full_cluster != (1, 1, 1):
+        whole = whole_clusters(full_grid, full_cluster, how.blocks)
+        how = replace(how, blocks=np.sort(np.asarray(whole, np.int64)))
     _check_count(found, args)
     program = compile_kernel(module, found)
     check_shared(program, shared_bytes)
@@ -113,7 +119,7 @@ def emulate(
     _limit(memory, args, shapes)
     for allocation in memory.allocations:
         allocation.unset = how.checks and _is_unset(allocation.array)
-    shape = Shape(full_grid, full_block, shared_bytes, pack(found, params))
+    shape = Shape(full_grid, full_block, shared_bytes, pack(found, params), full_cluster)
     report = run(program, shape, memory, Estimate(progress), how)
     if artifact is not None:
         report.findings.extend(said_of_wgmma(artifact.log, program.kernel))

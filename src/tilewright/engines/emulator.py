@@ -18,16 +18,18 @@ from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
 from tilewright.emulator.trace import Shape
 from tilewright.emulator.wgmma_log import said_of_wgmma
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 from tilewright.gpus import GPUS, Gpu
 from tilewright.kernel_source import kernel_named, plain_name
 from tilewright.launch import Dim3, Launch
+from tilewright.tensormap import TensorMap
 
 if TYPE_CHECKING:
     from tilewright.emulator.ir import Kernel, Module
     from tilewright.engines.base import Buffer
 
 MOST_THREADS = 1024  # of a block
+MOST_PEERS = 16  # blocks of a cluster on sm_90, beyond 8 where the kernel is told to allow it
 
 
 class EmulatorBuffer:
@@ -76,10 +78,12 @@ class EmulatorEngine:
             raise InputError(f"a {type(buffer).__name__} is not memory of the emulator; upload it.")
         return buffer.array.copy()
 
+    def encode(self, tensor_map: TensorMap) -> bytes:
+        """The 128 bytes of a tensor map whose base is an address of this engine."""
+        return self._memory.maps.token(tensor_map, self._memory)
+
     def launch(self, launch: Launch) -> Report:
         """Runs every block; raises EmulatorError for what is not modelled."""
-        if launch.cluster != (1, 1, 1):
-            raise UnsupportedError(f"cluster={launch.cluster}: the emulator has no clusters yet.")
         key = launch.artifact.key
         if key not in self._modules:  # parsed once, so that its kernels share its variables
             self._modules[key] = parse(launch.artifact.ptx)
@@ -91,7 +95,11 @@ class EmulatorEngine:
         check_threads(program.kernel, launch.block)
         check_shared(program, launch.shared_bytes)
         shape = Shape(
-            launch.grid, launch.block, launch.shared_bytes, pack(program.kernel, _bytes(launch))
+            launch.grid,
+            launch.block,
+            launch.shared_bytes,
+            pack(program.kernel, launch.filled(self.encode)),
+            cluster_of(program.kernel, launch.grid, launch.cluster),
         )
         report = run(program, shape, self._memory, self.progress)
         report.findings.extend(said_of_wgmma(launch.artifact.log, program.kernel))
@@ -103,14 +111,6 @@ class EmulatorEngine:
             block=launch.block,
             machine_code=MachineCode(launch.artifact, program.kernel.name),
         )
-
-
-def _bytes(launch: Launch) -> list[bytes]:
-    """The launch's parameters. Raises: UnsupportedError for one with tensor maps."""
-    plain = [param for param in launch.params if isinstance(param, bytes)]
-    if len(plain) != len(launch.params):
-        raise UnsupportedError("the emulator has no tensor maps yet.")
-    return plain
 
 
 def check_threads(kernel: Kernel, block: Dim3) -> None:
@@ -127,6 +127,30 @@ def check_threads(kernel: Kernel, block: Dim3) -> None:
             f"block={block} has {threads} threads; the launch bounds of {plain_name(kernel.name)} "
             f"allow {kernel.most_threads}."
         )
+
+
+def cluster_of(kernel: Kernel, grid: Dim3, cluster: Dim3) -> Dim3:
+    """The cluster that a launch has: what the kernel was compiled for, where it says so.
+
+    Raises: InputError for one that the kernel or the grid does not take.
+    """
+    required = kernel.required_cluster
+    if required is not None and cluster not in ((1, 1, 1), required):
+        raise InputError(
+            f"cluster={cluster}: {plain_name(kernel.name)} was compiled for {required}; give that, "
+            "or leave it out."
+        )
+    cluster = required or cluster
+    blocks = cluster[0] * cluster[1] * cluster[2]
+    if blocks > MOST_PEERS:
+        raise InputError(f"cluster={cluster} has {blocks} blocks; a GPU takes {MOST_PEERS}.")
+    for axis, extent, size in zip("xyz", grid, cluster, strict=True):
+        if extent % size:
+            raise InputError(
+                f"grid.{axis}={extent} must be a multiple of cluster.{axis}={size}: a grid counts "
+                "blocks, and holds whole clusters."
+            )
+    return cluster
 
 
 def check_shared(program: Program, shared_bytes: int) -> None:

@@ -92,7 +92,7 @@ class GpuEngine:
 
     Beyond base.Engine: `ordinal`, `gpu_name`, `driver` ("580.159.03"), `cuda` ("13.0", the
     newest CUDA the driver runs), `uuid` ("GPU-…"), `l2_bytes`, `stream` (the CUstream as an int),
-    events and graph capture for the measuring protocol.
+    `encode` (a tensor map's 128 bytes), events and graph capture for the measuring protocol.
     Raises: EngineError without driver or GPU; InputError for an ordinal that does not exist and
     for a GPU older than sm_80.
     Cost: opening the first context of a process takes some tenths of a second.
@@ -125,7 +125,7 @@ class GpuEngine:
         weakref.finalize(self, call.quietly, "cuStreamDestroy", stream).atexit = False
         self._modules: dict[str, Any] = {}
         self._kernels: dict[tuple[str, str], _Kernel] = {}
-        self._tensor_maps = TensorMapEncoder(call)
+        self.encode = TensorMapEncoder(call).encode
 
     # --- Memory ---------------------------------------------------------------------------
 
@@ -193,10 +193,7 @@ class GpuEngine:
         self._opt_in(launch, kernel)
         # create_string_buffer keeps the bytes, the array the pointers, until the call returns;
         # the driver copies the parameters before it does.
-        filled = [
-            param if isinstance(param, bytes) else param.filled(self._tensor_maps.encode)
-            for param in launch.params
-        ]
+        filled = launch.filled(self.encode)
         values = [ctypes.create_string_buffer(raw, len(raw)) for raw in filled]
         pointers = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
         config = _config(self.call.types, launch, self.stream)

@@ -54,7 +54,6 @@ def test_a_rank_that_there_is_not(execute: Execute) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "barrier.cluster.arrive.aligned;",
         "mapa.shared::cluster.u32 %r3, [%r1], 0;",
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r1, [%r1];",
         "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "

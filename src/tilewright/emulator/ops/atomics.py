@@ -113,14 +113,15 @@ def _step(
     fetches = [compiler.source(operand, register) for operand in operands]
     width = TYPE_BYTES[kind]
     price = priced(banks.shared_store, width)
-    change, element = _change(kind, g["change"]), _element(kind)
+    change, element = change_of(kind, g["change"]), _element(kind)
+    far = g["space"] in (None, "shared::cluster")
 
     def step(machine: Machine, mask: Mask) -> None:
         regs = machine.regs
         values = [np.broadcast_to(fetch(regs), machine.full) for fetch in fetches]
         for space, where, lanes in _of(g["space"], machine, address(regs), mask):
             if space == "shared":
-                access = shared_access(machine, at, where, lanes, width, price)
+                access = shared_access(machine, at, where, lanes, width, price, far)
                 old = machine.shared.change(access, values, element, change)
             elif space == "global":
                 access = global_access(machine, at, where, lanes, width)
@@ -153,7 +154,8 @@ def _change_local(
     return old
 
 
-def _change(kind: str, name: str) -> Change:
+def change_of(kind: str, name: str) -> Change:
+    """The change of elements of this type; bf16 as bits."""
     change = _CHANGES[name]
     is_bf16 = kind in ("bf16", "bf16x2") and name in ("add", "min", "max")
     return _bf16(change) if is_bf16 else change
@@ -173,7 +175,7 @@ def _vector_step(
     outs = () if isinstance(into, Sink) else _elements(into, count)
     puts = [compiler.dest(item, register) for item in outs]
     fetches = [compiler.source(item, register) for item in _elements(source, count)]
-    change, element = _change(kind, g["change"]), _element(kind)
+    change, element = change_of(kind, g["change"]), _element(kind)
 
     def step(machine: Machine, mask: Mask) -> None:
         regs, base = machine.regs, address(machine.regs)

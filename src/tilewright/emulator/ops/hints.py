@@ -38,7 +38,20 @@ def fence(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("membar", _PROXY, f"{_SYNC}: membar")
 @op("fence", _PROXY, f"{_SYNC}: fence")
+def fence_proxy(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    """Between accesses of threads and those of copies; other proxies are not told apart."""
+    if ins.operands:
+        raise ValueError(f"{ins.opcode} takes none")
+    return _nothing if "alias" in ins.opcode else lambda machine, mask: machine.fence_proxy(mask)
+
+
 @op("fence", r"\.mbarrier_init\.release\.cluster", f"{_SYNC}: fence")
+def fence_init(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
+    if ins.operands:
+        raise ValueError(f"{ins.opcode} takes none")
+    return lambda machine, mask: machine.fence_init(mask)
+
+
 @op("fence", r"(?:\.proxy\.async::generic)?\.acquire\.sync_restrict::shared::cluster\.cluster",
     f"{_SYNC}: fence")  # fmt: skip
 @op("fence", r"(?:\.proxy\.async::generic)?\.release\.sync_restrict::shared::cta\.cluster",

@@ -1,15 +1,17 @@
-"""mbarrier and cp.async.mbarrier.arrive, of one's own block. PTX ISA, "mbarrier"."""
+"""mbarrier and cp.async.mbarrier.arrive, also of other blocks. PTX ISA, "mbarrier"."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from tilewright.emulator.access import Access
-from tilewright.emulator.arrays import LANES, Array, Mask
+from tilewright.emulator.arrays import Array, Mask
+from tilewright.emulator.cluster_space import cluster_access
 from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
 from tilewright.emulator.ir import Immediate, Instruction, Operand, Sink
 from tilewright.emulator.machine import Machine
-from tilewright.emulator.mbarriers import MOST, WIDTH, Arrival, fresh, pending_of, phase_of
+from tilewright.emulator.mbarrier_inits import WIDTH
+from tilewright.emulator.mbarriers import MOST, Arrival, fresh, pending_of, phase_of
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 
@@ -26,7 +28,8 @@ def _address(compiler: Compiler, operand: Operand, g: Groups) -> Fetch:
 
 
 def _access(machine: Machine, at: int, address: Array, mask: Mask) -> Access:
-    return machine.shared.access(machine.findings, at, address, mask, WIDTH, LANES)
+    """An address without the rank of a block means one's own, whatever the opcode says."""
+    return cluster_access(machine, at, address, mask, WIDTH)
 
 
 def _number(compiler: Compiler, operand: Operand, least: int) -> Fetch:
@@ -44,6 +47,7 @@ def init(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     def step(machine: Machine, mask: Mask) -> None:
         access = _access(machine, at, address(machine.regs), mask)
         machine.shared.store(access, fresh(count(machine.regs)))
+        machine.mbarriers.inits.made(access)
 
     return step
 

@@ -1,4 +1,4 @@
-"""ld and st in all spaces but those of other blocks. PTX ISA, "ld", "st"."""
+"""ld and st in all spaces, also in the shared memory of a cluster. PTX ISA, "ld", "st"."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 
 from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, TYPES, Array, Mask, join, split
+from tilewright.emulator.cluster_space import cluster_access
 from tilewright.emulator.compiler import PARAM_BASE, Compiler, Fetch, Put
-from tilewright.emulator.counters import Price, priced, relative
+from tilewright.emulator.counters import Price, Tally, priced, relative
 from tilewright.emulator.generic import spaces
 from tilewright.emulator.ir import TYPE_BYTES, Address, Instruction, Operand, Symbol, Vector
 from tilewright.emulator.local import spread
@@ -60,27 +61,30 @@ def _is_own(compiler: Compiler, operand: Operand) -> bool:
     return isinstance(base, Symbol) and base.name in compiler.local
 
 
-@op("ld", rf"{_ORDER}\.shared(?:::(?:cta|cluster))?{_TYPE}", _LD)
+_SHARED = r"\.shared(?:::(?P<reach>cta|cluster))?"
+
+
+@op("ld", rf"{_ORDER}{_SHARED}{_TYPE}", _LD)
 def ld_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    load = _load(compiler, ins, g)
+    load, far = _load(compiler, ins, g), g["reach"] == "cluster"
     price = priced(banks.shared_load, load.width)
 
     def step(machine: Machine, mask: Mask) -> None:
         where = load.address(machine.regs)
-        access = shared_access(machine, load.at, where, mask, load.width, price)
+        access = shared_access(machine, load.at, where, mask, load.width, price, far)
         load.deliver(machine, machine.shared.load(access), mask)
 
     return step
 
 
-@op("st", rf"{_ORDER}\.shared(?:::(?:cta|cluster))?{_TYPE}", _ST)
+@op("st", rf"{_ORDER}{_SHARED}{_TYPE}", _ST)
 def st_shared(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    store = _store(compiler, ins, g)
+    store, far = _store(compiler, ins, g), g["reach"] == "cluster"
     price = priced(banks.shared_store, store.width)
 
     def step(machine: Machine, mask: Mask) -> None:
         where = store.address(machine.regs)
-        access = shared_access(machine, store.at, where, mask, store.width, price)
+        access = shared_access(machine, store.at, where, mask, store.width, price, far)
         machine.shared.store(access, store.collect(machine))
 
     return step
@@ -132,7 +136,7 @@ def ld_generic(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     def step(machine: Machine, mask: Mask) -> None:
         for space, where, lanes in spaces(machine, load.address(machine.regs), mask):
             if space == "shared":
-                found = shared_access(machine, load.at, where, lanes, load.width, price)
+                found = shared_access(machine, load.at, where, lanes, load.width, price, far=True)
                 values = machine.shared.load(found)
             elif space == "local":
                 values = local_load(machine, load.at, where, lanes, load.width)
@@ -154,7 +158,7 @@ def st_generic(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         values = store.collect(machine)
         for space, where, lanes in spaces(machine, store.address(machine.regs), mask):
             if space == "shared":
-                found = shared_access(machine, store.at, where, lanes, store.width, price)
+                found = shared_access(machine, store.at, where, lanes, store.width, price, far=True)
                 machine.shared.store(found, values)
             elif space == "local":
                 local_store(machine, store.at, where, lanes, store.width, values)
@@ -265,10 +269,27 @@ def _count_local(machine: Machine, at: int, where: Array, mask: Mask, width: int
 
 
 def shared_access(
-    machine: Machine, at: int, where: Array, mask: Mask, width: int, price: Price
+    machine: Machine,
+    at: int,
+    where: Array,
+    mask: Mask,
+    width: int,
+    price: Price,
+    far: bool = False,
 ) -> Access:
-    """Checks and counts an access of all 32 lanes to shared memory."""
-    found = machine.shared.access(machine.findings, at, where, mask, width, LANES)
+    """Checks and counts an access of all 32 lanes to shared memory; with `far` of the cluster.
+
+    What goes to other blocks has no wavefronts: how their memory serves it is not known.
+    """
+    if far:
+        found = cluster_access(machine, at, where, mask, width)
+        if found.rows is not None:
+            on = np.broadcast_to(True if found.active is None else found.active, machine.full)
+            warps = int(on.any(-1).sum())
+            machine.counters.add(at, Tally(warps, bytes=int(on.sum()) * width))
+            return found
+    else:
+        found = machine.shared.access(machine.findings, at, where, mask, width, LANES)
     rows = [relative(found.address, found.active)]
     machine.counters.count(at, price, width, rows, machine.blocks)
     return found
