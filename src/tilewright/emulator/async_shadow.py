@@ -125,21 +125,25 @@ class AsyncShadow:
         who: Issuers,
         spans: tuple[tuple[int, int], ...],
         columns: tuple[tuple[int, ...], ...] | None = None,
-        needs_values: bool = False,
+        needed: Array | None = None,
     ) -> Ticket:
         """The asynchronous proxy reads bytes `spans` (from, to) of the rows of `who` from now on.
 
-        `who` has one entry for each row: the warp that issues it. `columns` says by which warps
-        (`Clocks.column`) or agents the read may be known to be over; of several, one is enough:
-        a wgmma names the four warps of its warpgroup. The default is the issuing warp.
-        With `needs_values` memory that nobody wrote is reported.
-        Cost: some 20 µs a region; give wgmma's operands as whole rows of their swizzle's pattern
-        (1,024 bytes), so that the slices of a tile stay one region.
+        `who` are the warps that issue it, all of which must know what was written there; a row
+        may come again with other warps. `columns` says for each by which warps (`Clocks.column`)
+        or agents the read may be known to be over; of several, one is enough: a wgmma names the
+        four warps of its warpgroup. The default is the issuing warp.
+        `needed` are the addresses of pieces of 16 bytes whose values count: there memory that
+        nobody wrote is reported.
+        Cost: some 20 µs a region; give wgmma's operands as whole rows of 128 bytes, so that the
+        slices of a swizzled tile stay one region.
         """
         if columns is None:
             own = self._clocks.column(who.block, who.warp)
             columns = tuple((one,) for one in own.tolist())
         groups = _alike(columns)
+        end = UNIT * len(self._of_unit)  # what lies beyond is no memory, and reported elsewhere
+        spans = tuple((first, min(last, end)) for first, last in spans if first < end)
         for span in spans:
             for region in self._parts(span):
                 known = self._seen(who)
@@ -150,7 +154,7 @@ class AsyncShadow:
                     read = self._read_of(region, names)
                     read.period[who.rows[places]] = _PENDING
                     read.at[who.rows[places]] = at
-            self._cells.read(at, who, span, needs_values)
+            self._cells.read(at, who, span, needed)
         return Ticket(tuple(_units(span) for span in spans), who.rows, groups)
 
     def read_over(self, ticket: Ticket, column: Array | int, period: Array | None = None) -> None:
