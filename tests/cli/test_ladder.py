@@ -49,6 +49,7 @@ FIELDS = [
     "shared_wavefronts_ideal_cp_async",
     "shared_wavefronts_ldst",
     "shared_wavefronts_ideal_ldst",
+    "wgmma_shared_bytes",
     "bank_conflicts",
     "global_sectors_load",
     "global_sectors_store",

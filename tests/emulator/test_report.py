@@ -53,6 +53,7 @@ def test_totals(execute: Execute) -> None:
         "shared_wavefronts_ideal_cp_async": 3 * 4,
         "shared_wavefronts_ldst": 3 * 4,
         "shared_wavefronts_ideal_ldst": 3 * 1,
+        "wgmma_shared_bytes": 0,
         "bank_conflicts": 3 * 3,
         "global_sectors_load": 3 * 32,
         "global_sectors_store": 3 * 16,

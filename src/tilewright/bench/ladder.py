@@ -70,6 +70,7 @@ class Row:
     shared_wavefronts_ideal_cp_async: int | None = None
     shared_wavefronts_ldst: int | None = None
     shared_wavefronts_ideal_ldst: int | None = None
+    wgmma_shared_bytes: int | None = None
     bank_conflicts: int | None = None
     global_sectors_load: int | None = None
     global_sectors_store: int | None = None
