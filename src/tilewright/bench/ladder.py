@@ -314,6 +314,7 @@ def rung_launch(
         rung.params(problem, a, b, c),
         rung.shared_bytes(problem.dtype),
         rung.cluster,
+        rung.overlap,
     )
 
 

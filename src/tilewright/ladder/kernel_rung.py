@@ -51,6 +51,7 @@ class KernelRung(Rung):
     fragment_sets: int = 1  # that a warp holds: with two it loads one and multiplies the other
     pad_m: int = 0
     step_n: int | None = None
+    overlap: bool = False  # its launch may begin before the one before has ended: it waits itself
 
     def shared_bytes(self, dtype: DType) -> int:
         """Dynamic shared memory of a block, in bytes; the kernel asserts it against its Smem."""

@@ -122,6 +122,7 @@ def _hopper(
     staged: int = 0,
     order: str = "rows",
     wgmma: bool = True,
+    overlap: bool = False,
 ) -> HopperRung:
     return HopperRung(
         name,
@@ -137,6 +138,7 @@ def _hopper(
         cluster_m=cluster_m,
         barriers=(2 if roles else 1) * buffers,
         wgmma=wgmma,
+        overlap=overlap,
     )
 
 
@@ -207,6 +209,31 @@ KERNELS: dict[str, KernelRung] = {
             order="panels:8",
             cluster_m=2,
             staged=_BOXES,
+        ),
+        _hopper(
+            80,
+            "hopper_order",
+            _WIDE,
+            384,
+            buffers=4,
+            roles=True,
+            persistent=True,
+            order="serpentine:8",
+            cluster_m=2,
+            staged=_BOXES,
+        ),
+        _hopper(
+            90,
+            "hopper_best",
+            _WIDE,
+            384,
+            buffers=4,
+            roles=True,
+            persistent=True,
+            order="serpentine:8",
+            cluster_m=2,
+            staged=_BOXES,
+            overlap=True,
         ),
     )
 }

@@ -44,11 +44,12 @@ class Order:
 
 def order_named(text: str) -> Order:
     """`rows` (along n first), `columns` (along m first), `panels:W` (raster above, W tile columns
-    wide), `groups:W` (Triton's GROUP_SIZE_M: W tile rows, walked column by column).
+    wide), `serpentine:W` (the same, every second panel upwards), `groups:W` (Triton's
+    GROUP_SIZE_M: W tile rows, walked column by column).
 
     Raises: InputError for others.
     """
-    match = re.fullmatch(r"(rows|columns|panels|groups)(?::(\d{1,6}))?", text, re.ASCII)
+    match = re.fullmatch(r"(rows|columns|panels|serpentine|groups)(?::(\d{1,6}))?", text, re.ASCII)
     if match is None or (match[1] in ("rows", "columns")) != (match[2] is None):
         raise InputError(f"order={text!r} must be rows, columns, panels:8 or groups:8, say.")
     if match[1] == "rows":
@@ -60,6 +61,14 @@ def order_named(text: str) -> Order:
         raise InputError(f"order={text!r}: its width must be positive.")
     if match[1] == "panels":
         return Order(text, lambda block, tiles_m, tiles_n: raster(block, tiles_m, tiles_n, width))
+
+    if match[1] == "serpentine":
+
+        def back(block: int, tiles_m: int, tiles_n: int) -> tuple[int, int]:
+            m, n = raster(block, tiles_m, tiles_n, width)
+            return (tiles_m - 1 - m if n // width % 2 else m), n
+
+        return Order(text, back)
 
     def turned(block: int, tiles_m: int, tiles_n: int) -> tuple[int, int]:
         n, m = raster(block, tiles_n, tiles_m, width)

@@ -58,7 +58,7 @@ void gemm(const __grid_constant__ TmaGemmArgs g) {    // C[M, N] = A[M, K] * B[K
     const int slot = step % STAGES;
     ptx::wgmma_fence();
     for (int k = 0; k < BK; k += WGMMA_K)
-      ptx::wgmma_mma_async(acc, A::at(s.A[slot], group_m, k), B::at(s.B[slot], 0, k), step + k > 0);
+      ptx::wgmma_mma_async(acc, A::at(s.A[slot], group_m, k), B::at(s.B[slot], 0, k), k > 0 || step > 0);
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<0>();
   };

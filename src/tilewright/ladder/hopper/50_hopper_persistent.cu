@@ -73,7 +73,7 @@ void gemm(const __grid_constant__ TmaGemmArgs g) {    // C[M, N] = A[M, K] * B[K
     ptx::wgmma_fence();
     for (int k = 0; k < BK; k += WGMMA_K)
       ptx::wgmma_mma_async(acc, A::at(s.A[at.slot], consumer * WM, k), B::at(s.B[at.slot], 0, k),
-                           step + k > 0);
+                           k > 0 || step > 0);
     ptx::wgmma_commit_group();
   };
   auto release = [&](int slot) {                      // a wait of wgmma is a warp's own
