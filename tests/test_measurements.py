@@ -30,6 +30,9 @@ def test_every_line_is_valid_and_right(path: Path) -> None:
 MEASURED = [rung for rung in RUNGS.values() if any(line.name == rung.name for line in LINES)]
 
 
+HGEMM = {rung.name for rung in select("hgemm")}
+
+
 def newest(name: str) -> Measurement:
     return max((line for line in LINES if line.name == name), key=lambda line: line.taken)
 
@@ -79,12 +82,12 @@ def test_what_was_found_names_its_measurement(rung: Rung) -> None:
 
 
 def test_hgemm_was_measured() -> None:
-    assert {rung.name for rung in select("hgemm")} <= {rung.name for rung in MEASURED}
+    assert {rung.name for rung in MEASURED} >= HGEMM
 
 
 def test_the_ladder_goes_up() -> None:
     """On the H200 each rung is faster than the one before, but for hgemm_raster, a contrast."""
-    run = fullest([line for line in LINES if line.dtype == "bf16" and line.m == 4096])
+    run = fullest([line for line in LINES if line.dtype == "bf16" and line.name in HGEMM])
     ratios = {line.name: line.ratio or 0 for line in run}
     names = [rung.name for rung in select("hgemm") if rung.name != "hgemm_raster"]
     assert [ratios[name] for name in names] == sorted(ratios[name] for name in names)

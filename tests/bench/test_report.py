@@ -81,6 +81,9 @@ def test_a_run_of_a_few_kernels_does_not_hide_one_of_them_all() -> None:
     few = replace(OURS, taken="2027-01-01T00:00:00Z", name="triton_basic")
     assert report.fullest([*full, few]) == full
     assert report.fullest([OURS, few]) == [few]
+    assert report.covering([*full, few]) == [full, [few]]
+    again = [replace(line, taken="2025-01-01T00:00:00Z") for line in full]
+    assert report.covering([*full, *again, few]) == [full, [few]]
 
 
 def test_wrong_results_show_no_figures_and_other_rivals_no_speed() -> None:

@@ -34,7 +34,8 @@ _HEAD = (
 
 
 def ladder_table(measurements: Iterable[Measurement]) -> str:
-    """One Markdown table for each GPU, type and shape, of the fullest run there is of it.
+    """Markdown tables for each GPU, type and shape: of the fullest run there is of it, and of
+    others that timed kernels which no table before has. Lines of the host have none.
 
     Rows keep the order of their lines. Time is the median over rounds, speed the median of the
     rounds' ratios to torch ("–" where a line has another rival or none), error ‖C−R‖F ÷ ‖R‖F.
@@ -42,13 +43,25 @@ def ladder_table(measurements: Iterable[Measurement]) -> str:
     """
     groups: dict[_Group, list[Measurement]] = {}
     for line in measurements:
-        if line.is_roof:
+        if line.is_roof or line.gpu is None:
             continue
         group = (line.machine, line.dtype, line.m, line.n, line.k, line.layout)
         groups.setdefault(group, []).append(line)
     if not groups:
         return "Nothing has been measured yet."
-    return "\n\n".join(_table(fullest(groups[group])) for group in sorted(groups))
+    return "\n\n".join(_table(run) for group in sorted(groups) for run in covering(groups[group]))
+
+
+def covering(lines: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Runs that have every kernel among them, the fullest first, none that adds nothing."""
+    left, runs = list(lines), []
+    while left:
+        run = fullest(left)
+        names = {line.name for line in run}
+        if names - {line.name for each in runs for line in each}:
+            runs.append(run)
+        left = [line for line in left if line.taken != run[0].taken]
+    return runs
 
 
 def fullest(lines: Sequence[Measurement]) -> list[Measurement]:

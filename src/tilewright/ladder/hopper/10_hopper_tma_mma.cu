@@ -6,7 +6,8 @@
 // Expect    no instruction for copies, so registers and issue slots are free; and any M, N and K
 //           whose rows are multiples of 16 bytes, B stored [K, N] or [N, K]. The products are
 //           mma.sync's, and so is the limit: no faster than hgemm_w64.
-// Found     Not timed yet.
+// Found     as expected, between hgemm_bk64 and hgemm_w64. 4096³ bf16 on an H200: 371.1 µs, 370.3
+//           TFLOP/s, 0.56 of torch (2026-11-30T14:51:39Z).
 // Next      hopper_wgmma multiplies from shared memory, without fragments.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/operand.cuh"

@@ -5,7 +5,9 @@
 //           one buffer, filled by TMA, multiplied by two warpgroups, waited for by everyone.
 // Expect    wgmma at twice the rate of mma.sync, but never while a tile is loading: load and
 //           multiply take turns, at about a third of the peak.
-// Found     Not timed yet.
+// Found     more than expected: two blocks fit on a multiprocessor, and one loads while the other
+//           multiplies. 4096³ bf16 on an H200: 315.1 µs, 436.2 TFLOP/s, 0.66 of torch
+//           (2026-11-30T14:51:39Z); more with B stored [N, K].
 // Next      hopper_ring loads the next tiles meanwhile.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/operand.cuh"
@@ -58,7 +60,8 @@ void gemm(const __grid_constant__ TmaGemmArgs g) {    // C[M, N] = A[M, K] * B[K
     const int slot = step % STAGES;
     ptx::wgmma_fence();
     for (int k = 0; k < BK; k += WGMMA_K)
-      ptx::wgmma_mma_async(acc, A::at(s.A[slot], group_m, k), B::at(s.B[slot], 0, k), k > 0 || step > 0);
+      ptx::wgmma_mma_async(acc, A::at(s.A[slot], group_m, k), B::at(s.B[slot], 0, k),
+                           k > 0 || step > 0);
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<0>();
   };

@@ -4,7 +4,9 @@
 //           one that everyone has read is filled again at once, for STAGES steps later.
 // Expect    the latency of a load, hundreds of clocks, is spread over three steps and vanishes. The
 //           barrier of the block stays: warpgroups wait for each other after every step.
-// Found     Not timed yet.
+// Found     little over two resident blocks that take turns: with a ring one has the place to
+//           itself. 4096³ bf16 on an H200: 299.3 µs, 459.3 TFLOP/s, 0.70 of torch
+//           (2026-11-30T14:51:39Z).
 // Next      hopper_roles lets nobody wait who need not.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/operand.cuh"
@@ -57,7 +59,8 @@ void gemm(const __grid_constant__ TmaGemmArgs g) {    // C[M, N] = A[M, K] * B[K
     const int slot = step % STAGES;
     ptx::wgmma_fence();
     for (int k = 0; k < BK; k += WGMMA_K)
-      ptx::wgmma_mma_async(acc, A::at(s.A[slot], group_m, k), B::at(s.B[slot], 0, k), k > 0 || step > 0);
+      ptx::wgmma_mma_async(acc, A::at(s.A[slot], group_m, k), B::at(s.B[slot], 0, k),
+                           k > 0 || step > 0);
     ptx::wgmma_commit_group();
     ptx::wgmma_wait_group<0>();
   };

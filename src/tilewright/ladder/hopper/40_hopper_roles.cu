@@ -6,7 +6,8 @@
 //           flight while the next is issued.
 // Expect    wgmma of 256 columns reads 80 bytes of shared memory a clock instead of 96, and the
 //           tensor pipe always has a group waiting.
-// Found     Not timed yet.
+// Found     the largest step of the ladder. 4096³ bf16 on an H200: 235.0 µs, 584.9 TFLOP/s, 0.88 of
+//           torch (2026-11-30T14:51:39Z). The GPU is at its power cap from here on.
 // Next      hopper_persistent keeps blocks for many tiles.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/operand.cuh"

@@ -4,7 +4,8 @@
 //           its phases run on across tiles. Tiles follow each other in panels of eight columns.
 // Expect    the start of a tile is hidden, all but the first, and what 132 blocks read at a time
 //           lies in L2 more often.
-// Found     Not timed yet.
+// Found     as expected, in 2 % less time. 4096³ bf16 on an H200: 230.6 µs, 596.0 TFLOP/s, 0.90 of
+//           torch (2026-11-30T14:51:39Z).
 // Next      hopper_cluster reads each tile of B once for two blocks.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/operand.cuh"

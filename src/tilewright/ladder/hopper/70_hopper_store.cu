@@ -6,7 +6,8 @@
 //           lies the epilogue: what becomes of a sum at its row and column.
 // Expect    whole lines written instead of 16 bytes of each sector at a time, and a shorter time in
 //           which a consumer does not multiply.
-// Found     Not timed yet.
+// Found     7 % less time, and half of the store sectors in the emulator's counts. 4096³ bf16 on an
+//           H200: 213.0 µs, 645.2 TFLOP/s, 0.98 of torch (2026-11-30T14:51:39Z); 1.01 at 8192³.
 // Next      hopper_order asks which tiles should be worked on at the same time.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/epilogue.cuh"
