@@ -54,7 +54,8 @@ def ladder_table(measurements: Iterable[Measurement]) -> str:
 
 def covering(lines: Sequence[Measurement]) -> list[list[Measurement]]:
     """Runs that have every kernel among them, the fullest first, none that adds nothing."""
-    left, runs = list(lines), []
+    left = list(lines)
+    runs: list[list[Measurement]] = []
     while left:
         run = fullest(left)
         names = {line.name for line in run}

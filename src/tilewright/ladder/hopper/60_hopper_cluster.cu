@@ -4,8 +4,8 @@
 //           columns of B: each loads one half, and TMA's multicast hands it to both. A buffer is
 //           empty once the consumers of both blocks have read it.
 // Expect    32 KiB less to read from L2 for each 96 KiB; and blocks that wait for each other.
-// Found     0.70 of the sectors in the emulator's counts at 256x384x192, and hardly less time: L2 was
-//           not the limit. 4096³ bf16 on an H200: 228.0 µs, 602.8 TFLOP/s, 0.90 of torch
+// Found     0.70 of the sectors in the emulator's counts at 256x384x192, and hardly less time: L2
+//           was not the limit. 4096³ bf16 on an H200: 228.0 µs, 602.8 TFLOP/s, 0.90 of torch
 //           (2026-11-30T14:51:39Z).
 // Next      hopper_store takes the sums to C by TMA, too.
 #include "tile/tma_gemm_args.cuh"
