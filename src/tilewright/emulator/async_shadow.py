@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 UNIT = 16  # bytes
 BY_COPY = -2  # in the shadow of cells: a copy wrote it, and its order is looked at here
+_STILL_READ = "writes what a copy or wgmma"
 _PENDING = 1 << 60  # the period of a read that is not over
 
 
@@ -105,7 +106,7 @@ class AsyncShadow:
             self._report(at, who, late, region, region.wrote, "writes what a copy", "wrote")
             for columns, read in region.reads.items():
                 late = self._unfinished(read, columns, who, known)
-                self._report(at, who, late, region, read.at, "writes what", "reads")
+                self._report(at, who, late, region, read.at, _STILL_READ, "reads")
             np.add.at(region.flying, who.rows, 1)
             region.wrote[who.rows] = at
             region.used = True
@@ -211,7 +212,7 @@ class AsyncShadow:
         if write:
             for columns, read in region.reads.items():
                 late = self._unfinished(read, columns, who, known)
-                self._report(at, who, late, region, read.at, "writes what", "reads")
+                self._report(at, who, late, region, read.at, _STILL_READ, "reads")
 
     # --- order --------------------------------------------------------------------------
 
