@@ -153,7 +153,6 @@ class Machine:
                     if self.polls > most_polls:
                         return False
                 self._watch(number)
-            self.warpgroups.finish()
         self.barriers.deadlock()
         self.cluster_barrier.deadlock()
         return True
