@@ -59,6 +59,10 @@ def test_totals(execute: Execute) -> None:
         "global_sectors_store": 3 * 16,
         "global_sectors": 3 * 48,
         "global_sectors_ideal": 3 * (16 + 4 + 4),
+        "bulk_load_bytes": 0,
+        "bulk_store_bytes": 0,
+        "multicast_bytes": 0,
+        "l2_requests": 0,
     }
     assert all(isinstance(value, int) for value in totals.values())
 

@@ -254,7 +254,7 @@ def test_shared_memory_overwritten_before_the_wait(case: Case) -> None:
     """The numbers are wrong, as A is read at the wait."""
     body = (ZERO, FENCE, FIRST, COMMIT, "st.shared.u32 [%r6], 0;", WAIT, STORE)
     got, report = case.run(*body)
-    assert "writes what a copy or wgmma reads at <ptx>" in found(report, "race").message
+    assert "writes what wgmma.mma_async" in found(report, "race").message
     left = case.parts["a0"].copy()
     left.reshape(8, 8, 2, 8)[..., :2] = 0  # the first word of all 16 bytes
     np.testing.assert_array_equal(got, left @ case.parts["b0"].T)
@@ -296,7 +296,7 @@ def test_an_operand_is_free_for_all_once_one_warp_has_waited(case: Case) -> None
     assert report.findings == []
     silent = other.replace("bar.sync 1, 64; MORE", overwrite)
     _, report = case.run("@%p1 bra OTHER;", *wait, "bra DONE;", silent, threads=256)
-    assert found(report, "race").message.startswith("st.shared.u32 writes what a copy or wgmma")
+    assert found(report, "race").message.startswith("st.shared.u32 writes what wgmma.mma_async")
 
 
 def test_shared_memory_that_nobody_wrote(case: Case) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 UNIT = 16  # bytes
 BY_COPY = -2  # in the shadow of cells: a copy wrote it, and its order is looked at here
-_STILL_READ = "writes what a copy or wgmma"
 _PENDING = 1 << 60  # the period of a read that is not over
 
 
@@ -103,10 +102,10 @@ class AsyncShadow:
         for region in self._parts(span):
             known = self._seen(who)
             late = self._unseen_write(region, who.rows, known)
-            self._report(at, who, late, region, region.wrote, "writes what a copy", "wrote")
+            self._report(at, who, late, region, region.wrote, "writes what {} wrote")
             for columns, read in region.reads.items():
                 late = self._unfinished(read, columns, who, known)
-                self._report(at, who, late, region, read.at, _STILL_READ, "reads")
+                self._report(at, who, late, region, read.at, "writes what {} still reads")
             np.add.at(region.flying, who.rows, 1)
             region.wrote[who.rows] = at
             region.used = True
@@ -149,7 +148,7 @@ class AsyncShadow:
             for region in self._parts(span):
                 known = self._seen(who)
                 late = self._unseen_write(region, who.rows, known)
-                self._report(at, who, late, region, region.wrote, "reads what a copy", "wrote")
+                self._report(at, who, late, region, region.wrote, "reads what {} wrote")
                 region.used = True
                 for names, places in groups:
                     read = self._read_of(region, names)
@@ -205,14 +204,14 @@ class AsyncShadow:
         verb = "writes" if write else "reads"
         flying = region.flying[row] > 0
         kind = "race" if write else "async-read"
-        text = f"{verb} shared memory that a copy still fills (wait for its mbarrier first), begun"
-        self._report(at, who, flying, region, region.wrote, text, "", kind)
+        text = f"{verb} shared memory that {{}} still fills"
+        self._report(at, who, flying, region, region.wrote, text, kind)
         late = self._unseen_write(region, row, known) & ~flying
-        self._report(at, who, late, region, region.wrote, f"{verb} what a copy", "wrote")
+        self._report(at, who, late, region, region.wrote, f"{verb} what {{}} wrote")
         if write:
             for columns, read in region.reads.items():
                 late = self._unfinished(read, columns, who, known)
-                self._report(at, who, late, region, read.at, _STILL_READ, "reads")
+                self._report(at, who, late, region, read.at, "writes what {} still reads")
 
     # --- order --------------------------------------------------------------------------
 
@@ -302,7 +301,6 @@ class AsyncShadow:
         region: _Region,
         others: Array,
         does: str,
-        did: str,
         kind: str = "race",
     ) -> None:
         if not bad.any():
@@ -310,9 +308,8 @@ class AsyncShadow:
         place = int(np.flatnonzero(bad)[0])
         other = int(others[int(who.rows[place])])
         lane = int(who.block[place]), int(who.warp[place]), int(who.lane[place])
-        self._hazards.report_beside(
-            kind, at, does, did, other, lane, region.lo * UNIT, int(bad.sum())
-        )
+        where, count = region.lo * UNIT, int(bad.sum())
+        self._hazards.report_beside(kind, at, does, other, lane, where, count)
 
 
 def _alike(
