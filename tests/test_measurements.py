@@ -68,6 +68,9 @@ def test_what_was_found_names_its_measurement(rung: Rung) -> None:
     (taken,) = re.findall(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", said)
     (line,) = (line for line in LINES if line.taken == taken and line.name == rung.name)
     (us,) = re.findall(r"([\d,.]+) µs", said)
+    if line.gpu is None:  # the host's: no rival, and too slow for this unit
+        assert us == f"{line.us:,.1f}"
+        return
     (tflops,) = re.findall(r"([\d.]+) TFLOP/s", said)
     (ratio,) = re.findall(r"([\d.]+) of torch", said)
     assert us == f"{line.us:,.1f}"

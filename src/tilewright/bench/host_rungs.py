@@ -62,7 +62,7 @@ def climb_on_host(chosen: Sequence[CpuRung], reasons: dict[str, str], run: Run) 
             fields |= {"us": result.us, "tflops": run.problem.flops / result.us / 1e6}
             lines.append(host_line(rung, run.problem, run.inputs, run.seed, result))
         rows.append(Row(**fields))
-    run.progress("", len(chosen), len(chosen))
+    run.progress(chosen[-1].name, 1, 1)
     return Ladder(title(), run.problem, tuple(rows), measurements=tuple(lines))
 
 

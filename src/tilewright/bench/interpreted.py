@@ -57,6 +57,7 @@ def climb_interpreted(chosen: Sequence[TritonRung], reasons: dict[str, str], run
                 rows[name] = Row(**fields | judged(judge(c, reference)))
             done = sum(taker in rows for taker in takers)
             run.progress(name, done, len(takers))
+    run.progress(chosen[-1].name, 1, 1)
     title = "Triton's interpreter" + (f", Triton {version('triton')}" if takers else "")
     notes = (BF16_NOTE,) if takers and problem.dtype.name == "bf16" else ()
     return Ladder(title, problem, tuple(rows[rung.name] for rung in chosen), notes=notes)
