@@ -119,7 +119,7 @@ def test_the_examples_of_the_emulators_page(tmp_path: Path) -> None:
             assert "1 passed" in ran(tmp_path, "-m", "pytest", *plugin, f"test_{number}.py")
         else:
             assert ran(tmp_path, "-c", text)
-    assert kinds == [False, True, True, False]
+    assert kinds == [False, True, True, False, False]
     names = {path.name for path in tmp_path.iterdir()}
     assert {"transpose.cu", "transpose.html", "transpose.xml", "transpose.sarif"} <= names
 

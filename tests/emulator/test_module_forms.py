@@ -169,7 +169,6 @@ def test_a_call_of_a_function_without_a_body_says_what_to_do(kernel_text: Kernel
             "[%r1], [%d1, {%r1, %r2}], [%r3];",
             "sm_80 build",
         ),
-        ("wgmma.fence.sync.aligned;", "sm_80 build"),
         ("tcgen05.wait::ld.sync.aligned;", "sm_80 build"),
         ("multimem.ld_reduce.global.add.f32 %f1, [%d1];", "sm_80 build"),
         ("alloca.u64 %d1, 8;", "--engine gpu"),

@@ -53,11 +53,16 @@ def test_totals(execute: Execute) -> None:
         "shared_wavefronts_ideal_cp_async": 3 * 4,
         "shared_wavefronts_ldst": 3 * 4,
         "shared_wavefronts_ideal_ldst": 3 * 1,
+        "wgmma_shared_bytes": 0,
         "bank_conflicts": 3 * 3,
         "global_sectors_load": 3 * 32,
         "global_sectors_store": 3 * 16,
         "global_sectors": 3 * 48,
         "global_sectors_ideal": 3 * (16 + 4 + 4),
+        "bulk_load_bytes": 0,
+        "bulk_store_bytes": 0,
+        "multicast_bytes": 0,
+        "l2_requests": 0,
     }
     assert all(isinstance(value, int) for value in totals.values())
 

@@ -437,3 +437,53 @@ def test_outputs_and_inputs_are_told_apart() -> None:
     assert kinds(launch(text, (1, 3), 128, maps)) == {"unwritten"}
     with pytest.raises(InputError, match="is read-only"):
         launch(text, (1, 4), 128, maps[::-1])
+
+
+# --- the report ---------------------------------------------------------------------------
+
+
+def test_what_multicast_saves() -> None:
+    a = np.zeros((16, 32), "u4")
+    report = launch(CLUSTER, 4, 32, [tiled(a, (4, 32)), np.zeros((4, 256), "u4")], cluster=2)
+    (row,) = report.bulk
+    assert (row.copies, row.global_bytes, row.shared_bytes) == (4, 4 * 512, 8 * 512)
+    assert (row.multicast_bytes, row.l2_requests) == (4 * 512, 4 * 4)
+    assert report.totals["multicast_bytes"] == 4 * 512
+    assert report.l2_requests_per_block == 4
+    access = next(it for it in report.accesses if it.opcode == row.opcode)
+    assert (access.space, access.requests, access.wavefronts) == ("global>shared", 4, 0)
+    assert (access.sectors, access.sectors_ideal, access.bytes) == (64, 64, 2048)
+
+
+def test_directions_in_the_totals() -> None:
+    a = np.zeros((100, 64), "u2")
+    report = launch(TILE, (1, 4), 128, [tiled(a, (32, 64)), tiled(a.copy(), (32, 64))])
+    assert report.totals["bulk_load_bytes"] == report.totals["bulk_store_bytes"] == a.nbytes
+    assert report.totals["global_sectors_store"] == a.nbytes // 32
+    assert [it.space for it in report.accesses if it.opcode.startswith("cp")] == [
+        "global>shared", "shared>global"
+    ]  # fmt: skip
+    assert [row.shared_bytes for row in report.bulk] == [4 * 4096] * 2  # with what is filled in
+
+
+def test_the_timeline_of_a_ring() -> None:
+    report, _ = ring(RING, 4)
+    full = [e for e in report.timeline.events if e.barrier == "full, byte 0" and e.of == 0]
+    kinds_ = [(e.kind, e.phase) for e in full]
+    assert kinds_[:3] == [("arrive", 0), ("copy", 0), ("end", 0)]
+    assert ("pass", 1) in kinds_
+    assert {e.warp for e in full if e.kind == "pass"} == {1, 2}
+    text = report.timeline_text()
+    assert "block 0, mbarrier full, byte 0" in text
+    assert "block 1" not in text
+    row = next(line for line in text.splitlines() if line.strip().startswith("0  "))
+    assert "1,024" in row
+    data = report.to_dict()
+    assert data["timeline"]["events"][0]["kind"] in ("arrive", "pass")
+    assert data["timeline"]["dropped"] == 0
+
+
+def test_a_launch_without_mbarriers_has_no_timeline() -> None:
+    report = launch('extern "C" __global__ void k(u32 *p) { *p = 1; }', 1, 1, [np.zeros(1, "u4")])
+    assert report.timeline_text().startswith("No bulk copy")
+    assert report.l2_requests_per_block is None

@@ -74,6 +74,10 @@ class Row:
     shared_wavefronts_ldst: int | None = None
     shared_wavefronts_ideal_ldst: int | None = None
     wgmma_shared_bytes: int | None = None
+    bulk_load_bytes: int | None = None
+    bulk_store_bytes: int | None = None
+    multicast_bytes: int | None = None
+    l2_requests: int | None = None
     bank_conflicts: int | None = None
     global_sectors_load: int | None = None
     global_sectors_store: int | None = None

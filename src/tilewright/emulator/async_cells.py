@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.emulator.arrays import Array
-from tilewright.emulator.async_shadow import BY_COPY, Issuers
+from tilewright.emulator.async_shadow import BY_COPY, UNIT, Issuers
 from tilewright.emulator.shadow import NOBODY, Cells
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class AsyncCells:
 
     def overwrite(self, at: int, who: Issuers, span: tuple[int, int]) -> None:
         """A copy may write from now on: threads must be done with these cells."""
-        hazards, table = self._hazards, self._hazards.table
+        hazards, table, who = self._hazards, self._hazards.table, self._told_apart(who)
         written, read = self._part(table.written, who, span), self._part(table.read, who, span)
         used = np.maximum(written, read) >= 0
         if not used.any():
@@ -52,14 +52,17 @@ class AsyncCells:
         else:
             by_row[rows, lo:hi] = BY_COPY
 
-    def read(self, at: int, who: Issuers, span: tuple[int, int], needs_values: bool) -> None:
+    def read(self, at: int, who: Issuers, span: tuple[int, int], needed: Array | None) -> None:
         """A copy or wgmma may read from now on: what threads wrote must be ready for it."""
-        hazards = self._hazards
+        hazards, who = self._hazards, self._told_apart(who)
         written = self._part(hazards.table.written, who, span)
-        if needs_values and (unset := written == NOBODY).any():
+        if needed is not None and (unset := written == NOBODY).any():
+            unset = unset & self._pieces(needed, span)
             cells = self._cells(unset, who, span)
-            every = np.ones(len(cells.index), bool)
-            hazards.cell("uninitialised", at, cells, every, "reads shared memory that nobody wrote")
+            if len(cells.index):
+                every = np.ones(len(cells.index), bool)
+                what = "reads shared memory that nobody wrote"
+                hazards.cell("uninitialised", at, cells, every, what)
         if not (by_threads := written >= 0).any():
             return
         cells = self._cells(by_threads, who, span)
@@ -77,15 +80,27 @@ class AsyncCells:
         if bad.any():
             self._hazards.cell("proxy-fence", at, cells, bad, _NO_FENCE.format(does))
 
+    def _told_apart(self, who: Issuers) -> Issuers:
+        """Those of one block where its cells stand for all."""
+        return who.of(who.rows == who.rows[0]) if self._hazards.one_row else who
+
+    def _pieces(self, address: Array, span: tuple[int, int]) -> Array:
+        """Which cells of a span belong to pieces of 16 bytes at these addresses."""
+        size, (lo, hi) = self._hazards.cell_bytes, self._span(span)
+        found = np.zeros(hi - lo, bool)
+        inside = address[(address >= span[0]) & (address < span[1])].reshape(-1)
+        found[(inside[:, None] // size + np.arange(UNIT // size)).reshape(-1) - lo] = True
+        return found
+
     def _span(self, span: tuple[int, int]) -> tuple[int, int]:
         size = self._hazards.cell_bytes
         return span[0] // size, -(-span[1] // size)
 
     def _part(self, table: Array, who: Issuers, span: tuple[int, int]) -> Array:
-        """[m, cells]; a single row where it stands for all blocks."""
+        """[m, cells]; the same row again and again where it stands for all blocks."""
         (lo, hi), by_row = self._span(span), table.reshape(self._hazards.rows, -1)
         if self._hazards.one_row:
-            return by_row[:, lo:hi]
+            return np.broadcast_to(by_row[:, lo:hi], (len(who.rows), hi - lo))
         return by_row[who.rows, lo:hi]
 
     def _cells(self, used: Array, who: Issuers, span: tuple[int, int]) -> Cells:

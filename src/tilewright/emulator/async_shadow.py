@@ -102,10 +102,10 @@ class AsyncShadow:
         for region in self._parts(span):
             known = self._seen(who)
             late = self._unseen_write(region, who.rows, known)
-            self._report(at, who, late, region, region.wrote, "writes what a copy", "wrote")
+            self._report(at, who, late, region, region.wrote, "writes what {} wrote")
             for columns, read in region.reads.items():
                 late = self._unfinished(read, columns, who, known)
-                self._report(at, who, late, region, read.at, "writes what", "reads")
+                self._report(at, who, late, region, read.at, "writes what {} still reads")
             np.add.at(region.flying, who.rows, 1)
             region.wrote[who.rows] = at
             region.used = True
@@ -125,32 +125,36 @@ class AsyncShadow:
         who: Issuers,
         spans: tuple[tuple[int, int], ...],
         columns: tuple[tuple[int, ...], ...] | None = None,
-        needs_values: bool = False,
+        needed: Array | None = None,
     ) -> Ticket:
         """The asynchronous proxy reads bytes `spans` (from, to) of the rows of `who` from now on.
 
-        `who` has one entry for each row: the warp that issues it. `columns` says by which warps
-        (`Clocks.column`) or agents the read may be known to be over; of several, one is enough:
-        a wgmma names the four warps of its warpgroup. The default is the issuing warp.
-        With `needs_values` memory that nobody wrote is reported.
-        Cost: some 20 µs a region; give wgmma's operands as whole rows of their swizzle's pattern
-        (1,024 bytes), so that the slices of a tile stay one region.
+        `who` are the warps that issue it, all of which must know what was written there; a row
+        may come again with other warps. `columns` says for each by which warps (`Clocks.column`)
+        or agents the read may be known to be over; of several, one is enough: a wgmma names the
+        four warps of its warpgroup. The default is the issuing warp.
+        `needed` are the addresses of pieces of 16 bytes whose values count: there memory that
+        nobody wrote is reported.
+        Cost: some 20 µs a region; give wgmma's operands as whole rows of 128 bytes, so that the
+        slices of a swizzled tile stay one region.
         """
         if columns is None:
             own = self._clocks.column(who.block, who.warp)
             columns = tuple((one,) for one in own.tolist())
         groups = _alike(columns)
+        end = UNIT * len(self._of_unit)  # what lies beyond is no memory, and reported elsewhere
+        spans = tuple((first, min(last, end)) for first, last in spans if first < end)
         for span in spans:
             for region in self._parts(span):
                 known = self._seen(who)
                 late = self._unseen_write(region, who.rows, known)
-                self._report(at, who, late, region, region.wrote, "reads what a copy", "wrote")
+                self._report(at, who, late, region, region.wrote, "reads what {} wrote")
                 region.used = True
                 for names, places in groups:
                     read = self._read_of(region, names)
                     read.period[who.rows[places]] = _PENDING
                     read.at[who.rows[places]] = at
-            self._cells.read(at, who, span, needs_values)
+            self._cells.read(at, who, span, needed)
         return Ticket(tuple(_units(span) for span in spans), who.rows, groups)
 
     def read_over(self, ticket: Ticket, column: Array | int, period: Array | None = None) -> None:
@@ -200,14 +204,14 @@ class AsyncShadow:
         verb = "writes" if write else "reads"
         flying = region.flying[row] > 0
         kind = "race" if write else "async-read"
-        text = f"{verb} shared memory that a copy still fills (wait for its mbarrier first), begun"
-        self._report(at, who, flying, region, region.wrote, text, "", kind)
+        text = f"{verb} shared memory that {{}} still fills"
+        self._report(at, who, flying, region, region.wrote, text, kind)
         late = self._unseen_write(region, row, known) & ~flying
-        self._report(at, who, late, region, region.wrote, f"{verb} what a copy", "wrote")
+        self._report(at, who, late, region, region.wrote, f"{verb} what {{}} wrote")
         if write:
             for columns, read in region.reads.items():
                 late = self._unfinished(read, columns, who, known)
-                self._report(at, who, late, region, read.at, "writes what", "reads")
+                self._report(at, who, late, region, read.at, "writes what {} still reads")
 
     # --- order --------------------------------------------------------------------------
 
@@ -297,7 +301,6 @@ class AsyncShadow:
         region: _Region,
         others: Array,
         does: str,
-        did: str,
         kind: str = "race",
     ) -> None:
         if not bad.any():
@@ -305,9 +308,8 @@ class AsyncShadow:
         place = int(np.flatnonzero(bad)[0])
         other = int(others[int(who.rows[place])])
         lane = int(who.block[place]), int(who.warp[place]), int(who.lane[place])
-        self._hazards.report_beside(
-            kind, at, does, did, other, lane, region.lo * UNIT, int(bad.sum())
-        )
+        where, count = region.lo * UNIT, int(bad.sum())
+        self._hazards.report_beside(kind, at, does, other, lane, where, count)
 
 
 def _alike(

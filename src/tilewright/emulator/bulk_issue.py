@@ -285,7 +285,8 @@ class Issue:
                 who = replace(self.who.of(place), rows=rows[place])
                 names = None if columns is None else tuple(columns[i] for i in place.tolist())
                 span = (one, one + nbytes)
-                ticket = hazards.beside.async_read(self.at, who, (span,), names, True)
+                every = np.arange(*span, CHUNK)
+                ticket = hazards.beside.async_read(self.at, who, (span,), names, every)
                 for at, number in enumerate(place.tolist()):
                     found[number] = _one(ticket, at)
         return found

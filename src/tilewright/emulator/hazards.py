@@ -331,7 +331,6 @@ class Hazards:
         kind: str,
         at: int,
         does: str,
-        did: str,
         other: int,
         lane: tuple[int, int, int],
         address: int,
@@ -339,15 +338,12 @@ class Hazards:
     ) -> None:
         """What a copy, a wgmma or a thread does to shared memory that another one is not done with.
 
-        `other` is the instruction of that one.
+        `other` is the instruction of that one, which `does` has a place for.
         """
-        place = self.traits.instructions[other].place
-        what = (
-            f"{does} {did} at {place.file}:{place.line}" if did else f"{does} at line {place.line}"
-        )
-        if did:
-            what += ", with nothing that orders the two"
-        self._findings.at_lane(kind, at, what, lane, address, None, place.line, count)
+        one = self.traits.instructions[other]
+        what = does.format(f"{one.opcode.split('.shared')[0]} at {one.place.file}:{one.place.line}")
+        what += ", with nothing that orders the two (a wait at its mbarrier or for its group would)"
+        self._findings.at_lane(kind, at, what, lane, address, None, one.place.line, count)
 
     def _address(self, cells: Cells, place: int, allocation: Allocation | None) -> int:
         if allocation is not None:

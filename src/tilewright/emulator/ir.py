@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from tilewright.errors import UnsupportedError
 
+_SHOWN = 160  # characters of an instruction in a message
 CODE_BASE = 0x7E00_0000_0000  # where functions lie, for who takes their addresses
 
 TYPE_BYTES: dict[str, int] = {
@@ -133,6 +134,11 @@ class Instruction:
     places: tuple[Place, ...]
     line: int  # in the PTX text
     text: str
+
+    @property
+    def shown(self) -> str:
+        """The text for a message: without the hundred registers that some have."""
+        return self.text if len(self.text) <= _SHOWN else f"{self.opcode} …"
 
     @property
     def mnemonic(self) -> str:

@@ -50,9 +50,9 @@ KINDS = {
         ),
         Kind(
             "async-read",
-            "cp.async read before its wait",
-            "Shared memory is read that a cp.async has not been waited for: the copy may still be "
-            "on its way.",
+            "Copy read before its wait",
+            "Shared memory is read that a cp.async or a bulk copy has not been waited for: it may "
+            "still be on its way.",
         ),
         Kind(
             "ended-peer",

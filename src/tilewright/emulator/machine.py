@@ -379,7 +379,7 @@ class Machine:
         instruction = self.program.kernel.instructions[at]
         block = self.findings.block_id(block)
         thread = self.findings.naming.thread(block, warp, lane)
-        message = f"{kind} at {instruction.text!r}: {what} ({thread})"
+        message = f"{kind} at {instruction.shown!r}: {what} ({thread})"
         place = instruction.place
         finding = Finding(kind, message, place.file, place.line, block, warp, lane)
         self.findings.add(finding, at, apart)

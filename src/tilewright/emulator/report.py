@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tilewright.demangle import demangle
+from tilewright.emulator.bulk_traffic import BulkTally, bulk_rows, bulk_totals, is_bulk_store
 from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.demands import Demand
@@ -18,6 +20,9 @@ from tilewright.emulator.ir import Instruction
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.module_header import note_on_counts
 from tilewright.emulator.part import Part
+from tilewright.emulator.report_totals import totals_of
+from tilewright.emulator.timeline import Timeline
+from tilewright.emulator.timeline_view import timeline_text
 from tilewright.emulator.trace import Trace
 
 if TYPE_CHECKING:
@@ -73,6 +78,8 @@ class Report:
     checked        False where the launch was told not to look for races, unset memory and outputs
                    that nobody writes
     remarks        sentences about this launch that are no findings; all views show them
+    bulk           what each bulk copy (cp.async.bulk) moved, by instruction
+    timeline       what happened at the mbarriers of the first cluster; see `timeline_text`
     machine_code   the PTX against the machine code of its artifact; decided when a view of the
                    report, its JSON or its notes are first asked for; None where nothing is known
     """
@@ -95,6 +102,8 @@ class Report:
     target: str = ""
     checked: bool = True
     remarks: list[str] = field(default_factory=list)
+    bulk: list[BulkTally] = field(default_factory=list)
+    timeline: Timeline = field(default_factory=Timeline, repr=False)
     machine_code: MachineCode | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -155,6 +164,18 @@ class Report:
             words.append("checks were off")
         return ", ".join(words)
 
+    @property
+    def l2_requests_per_block(self) -> float | None:
+        """Requests of bulk copies to L2, of the blocks that ran; None where there was no copy."""
+        if not self.bulk or self.grid is None:
+            return None
+        blocks = prod(self.grid) if self.part is None else self.part.count
+        return self.totals["l2_requests"] / blocks
+
+    def timeline_text(self) -> str:
+        """Producers and consumers of the first cluster by mbarrier and phase, as plain text."""
+        return timeline_text(self.timeline)
+
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON; `issues` as rows of file, line and issues."""
         rows = [
@@ -177,6 +198,9 @@ class Report:
             "accesses": [_row(access) for access in self.accesses],
             "instructions": dict(self.instructions),
             "issues": rows,
+            "bulk": [asdict(row) for row in self.bulk],
+            "l2_requests_per_block": self.l2_requests_per_block,
+            "timeline": asdict(self.timeline),
             "printed": list(self.printed),
             "notes": self.notes,
             "sass": None if self.machine_code is None else self.machine_code.to_dict(),
@@ -289,6 +313,7 @@ def make_report(program: Program, trace: Trace) -> Report:
             place = instruction.place
             lines = by_line.setdefault(place.file, {})
             lines[place.line] = lines.get(place.line, 0) + warps
+    bulk = bulk_rows(trace.bulk, instructions)
     accesses = [
         _access(instructions[at], tally) for at, tally in sorted(trace.counters.tallies.items())
     ]
@@ -297,13 +322,15 @@ def make_report(program: Program, trace: Trace) -> Report:
         accesses,
         issued,
         trace.findings.all(),
-        _totals(issued, accesses),
+        {**totals_of(issued, accesses), **bulk_totals(bulk)},
         kernel=demangle(program.kernel.name).name,
         symbol=program.kernel.name,
         issues={file: dict(sorted(lines.items())) for file, lines in by_line.items()},
         printed=list(trace.printed),
         target=program.target,
         checked=trace.arrays is not None,
+        bulk=bulk,
+        timeline=trace.timeline,
     )
 
 
@@ -329,7 +356,9 @@ def _access(instruction: Instruction, tally: Tally) -> Access:
 def _space(instruction: Instruction, tally: Tally) -> str:
     """Of a generic access the space that its addresses were of; "generic" for several."""
     if instruction.mnemonic == "cp":
-        return "global>shared"
+        if "shared::cluster.shared::cta" in instruction.opcode:
+            return "shared>shared"
+        return "shared>global" if is_bulk_store(instruction.opcode) else "global>shared"
     if instruction.mnemonic == "wgmma":
         return "shared"
     words = re.split(r"[.:]+", instruction.opcode)
@@ -339,43 +368,3 @@ def _space(instruction: Instruction, tally: Tally) -> str:
     if tally.wavefronts and tally.sectors:
         return "generic"
     return "shared" if tally.wavefronts else "global"
-
-
-def _is_store(opcode: str) -> bool:
-    """Atomics count as stores: they write, and their sectors go the same way."""
-    return opcode.startswith(("st", "red", "atom")) or ".store" in opcode
-
-
-_KINDS = {
-    "ldmatrix": ("ldmatrix", "stmatrix"),
-    "cp_async": ("cp",),
-    "ldst": ("ld", "st"),
-}
-
-
-def _totals(issued: dict[str, int], accesses: list[Access]) -> dict[str, int]:
-    shared = [a for a in accesses if "shared" in a.space]
-    totals = {"instructions": sum(issued.values()), **_wavefronts("", shared)}
-    for kind, mnemonics in _KINDS.items():
-        rows = [a for a in shared if a.opcode.split(".", 1)[0] in mnemonics]
-        totals |= _wavefronts(f"_{kind}", rows)
-    plain = [a for a in shared if a.space == "shared"]
-    totals["wgmma_shared_bytes"] = sum(a.bytes for a in shared if a.opcode.startswith("wgmma"))
-    totals["bank_conflicts"] = sum(a.wavefronts - a.wavefronts_ideal for a in plain)
-    stores = [a for a in accesses if a.space == "global" and _is_store(a.opcode)]
-    everything = [a for a in accesses if "global" in a.space]
-    total, store = sum(a.sectors for a in everything), sum(a.sectors for a in stores)
-    totals |= {
-        "global_sectors_load": total - store,
-        "global_sectors_store": store,
-        "global_sectors": total,
-        "global_sectors_ideal": sum(a.sectors_ideal for a in everything),
-    }
-    return totals
-
-
-def _wavefronts(suffix: str, rows: list[Access]) -> dict[str, int]:
-    return {
-        f"shared_wavefronts{suffix}": sum(a.wavefronts for a in rows),
-        f"shared_wavefronts_ideal{suffix}": sum(a.wavefronts_ideal for a in rows),
-    }

@@ -47,6 +47,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "mma of integers": ("IMMA",),
     "mma of bits": ("BMMA",),
     "mma of doubles": ("DMMA",),
+    "wgmma": ("HGMMA", "QGMMA", "IGMMA", "BGMMA"),
 }
 _KIND_OF_SASS = {mnemonic: kind for kind, names in KINDS.items() for mnemonic in names}
 _SPILLS = ("ld.local", "st.local")
@@ -214,6 +215,8 @@ def _kind_of_ptx(opcode: str) -> str | None:
             return None
         case "mma":
             return _kind_of_mma(words)
+        case "wgmma" if words[1:2] == ["mma_async"]:
+            return "wgmma"
         case "ld" | "ldu" | "st" | "atom" | "red" as head:
             head = "ld" if head == "ldu" else head
             space = next((w for w in words if w in _SPACES), "global" if head != "ld" else "")

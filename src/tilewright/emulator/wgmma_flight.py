@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.counters import Tally
-from tilewright.emulator.wgmma_operand import SharedOperand, async_reads_done
+from tilewright.emulator.wgmma_operand import SharedOperand
 from tilewright.emulator.wgmma_sums import WARPS, Registers, Sums, lanes_of
 
 if TYPE_CHECKING:
@@ -130,18 +130,18 @@ class Warpgroups:
         """Completes all groups but the newest `pending` of each warpgroup."""
         groups = self.of(mask)
         left: list[Flight] = []
-        done = np.zeros(self._shape, bool)
         for flight in self._flights:
             due = flight.pending & groups & (flight.group < self._open - pending)
             if due.any():
                 self._land(flight, due & ~flight.ahead)
+                for operand in (flight.a, flight.b):
+                    if not isinstance(operand, np.ndarray):
+                        operand.over(due)
                 flight.sums.flying -= due
                 flight.pending &= ~due
-                done |= due
             if flight.pending.any():
                 left.append(flight)
         self._flights = left
-        async_reads_done(self._machine, done)
 
     def finish(self) -> None:
         """The kernel is over: what nobody waited for has read its operands at last."""

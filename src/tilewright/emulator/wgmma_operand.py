@@ -1,6 +1,6 @@
 """Operands of wgmma in shared memory, which are read when it completes.
 
-`async_read` and `async_reads_done` are where these reads meet the watch over shared memory.
+The watch over shared memory hears of a read when it begins, and when a warp has waited for it.
 """
 
 from __future__ import annotations
@@ -11,35 +11,15 @@ import numpy as np
 
 from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import LANES, Array
+from tilewright.emulator.async_shadow import Issuers, Ticket
 from tilewright.emulator.wgmma_descriptors import PIECE, pieces
 from tilewright.emulator.wgmma_sums import WARPS, lanes_of
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
 
-_BARRIER = -1  # and below: numbers of barriers that no kernel names
+_ROW = 128  # bytes, of a swizzle's pattern
 _KEEP = 1024  # sets of accesses; a main loop repeats a few dozen
-
-
-def async_read(machine: Machine, access: Access) -> Array:
-    """What the access finds, [blocks, warps, lanes] of 16 bytes, as a read of its warps now."""
-    return machine.shared.load(access)
-
-
-def async_reads_done(machine: Machine, groups: Array) -> None:
-    """Warpgroups [blocks, warpgroups] have waited for what they read: any of their warps may now
-    tell others so, although the reads are recorded as those of all four.
-
-    The watch takes it for a barrier of the four warps. A GPU does not: what they did themselves
-    before the wait has no order by it, and a race of that kind is not found.
-    """
-    if machine.hazards is None:
-        return
-    for number in np.flatnonzero(groups.any(0)).tolist():
-        one = np.zeros_like(groups)
-        one[:, number] = groups[:, number]
-        warps = lanes_of(one, machine.warps)[..., 0]
-        machine.hazards.clocks.meet(one[:, number], warps, _BARRIER - number)
 
 
 class SharedOperand:
@@ -54,6 +34,7 @@ class SharedOperand:
         self._machine, self._at = machine, at
         self._descriptors, self._extent, self._along = descriptors, extent, along
         self._before: list[Array] = []
+        self._reads: list[tuple[Ticket, Array, Array]] = []  # with blocks and warpgroups
 
     @property
     def nbytes(self) -> int:
@@ -64,6 +45,34 @@ class SharedOperand:
         """Notes what these warpgroups would read now, to tell later whether it was changed."""
         shared = self._machine.shared
         self._before = [shared.gather(access) for access in self._accesses(groups)]
+        self._begin(groups)
+
+    def _begin(self, groups: Array) -> None:
+        """From now on nobody may write there until one of the four warps has waited."""
+        machine = self._machine
+        assert machine.hazards is not None  # else nothing is remembered
+        descriptors = np.broadcast_to(self._descriptors, groups.shape)
+        for bits in np.unique(descriptors[groups]).tolist():
+            block, group = np.nonzero(groups & (descriptors == bits))
+            block, group = np.repeat(block, WARPS), np.repeat(group, WARPS)
+            warp = group * WARPS + np.arange(len(group)) % WARPS
+            who = Issuers(block, warp, np.zeros_like(block), block)
+            first = machine.hazards.clocks.column(block, group * WARPS).tolist()
+            columns = tuple(tuple(range(one, one + WARPS)) for one in first)
+            address = pieces(bits, self._extent, self._along)
+            beside = machine.hazards.beside
+            ticket = beside.async_read(self._at, who, _spans(address), columns, address)
+            self._reads.append((ticket, block, group))
+
+    def over(self, groups: Array) -> None:
+        """These warpgroups have waited for it: what any of their warps tells says so."""
+        hazards = self._machine.hazards
+        for ticket, block, group in self._reads if hazards is not None else ():
+            assert hazards is not None
+            due = groups[block, group]
+            for warp in range(WARPS) if due.any() else ():
+                column = hazards.clocks.column(block, group * WARPS + warp)
+                hazards.beside.read_over(ticket, np.where(due, column, -1))
 
     def read(self, groups: Array) -> tuple[Array, Array]:
         """Words [blocks, warpgroups, …] and which warpgroups read something else than before.
@@ -71,7 +80,7 @@ class SharedOperand:
         Words are 32 bits, [extent, 8] or along the extent [16, extent / 2].
         """
         machine, blocks, count = self._machine, *groups.shape
-        parts = [async_read(machine, access) for access in self._accesses(groups)]
+        parts = [machine.shared.gather(access) for access in self._accesses(groups)]
         lanes = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
         lanes = lanes[:, : WARPS * count].reshape(blocks, count, -1)
         shape = (16, self._extent // 2) if self._along else (self._extent, 8)
@@ -118,3 +127,15 @@ class SharedOperand:
                 machine.shared.access(machine.findings, self._at, part, mask, PIECE, lanes)
             )
         return found
+
+
+def _spans(address: Array) -> tuple[tuple[int, int], ...]:
+    """The bytes of pieces at these addresses, by whole rows of 128 bytes.
+
+    The slices of a swizzled tile have the same rows, and so the same place in the watch.
+    """
+    rows = np.unique(address.reshape(-1) // _ROW)
+    last = np.flatnonzero(np.diff(rows, append=rows[-1] + 2) > 1)
+    first = np.concatenate([[0], last[:-1] + 1])
+    pairs = zip(rows[first].tolist(), rows[last].tolist(), strict=True)
+    return tuple((one * _ROW, (other + 1) * _ROW) for one, other in pairs)

@@ -40,7 +40,7 @@ _GPU = "run it on a GPU with --engine gpu"
 _OLDER = f"{_GPU}, or emulate the kernel's sm_80 build"
 _PLAIN = f"{_GPU}, or read a plain array through a pointer"
 _WAYS_OUT = {  # by mnemonic, for what people meet most; see docs/emulator.md
-    **dict.fromkeys(("wgmma", "tcgen05", "cp", "mbarrier", "mapa", "multimem"), _OLDER),
+    **dict.fromkeys(("tcgen05", "cp", "mbarrier", "mapa", "multimem"), _OLDER),
     **dict.fromkeys(("barrier", "clusterlaunchcontrol", "fence", "getctarank"), _OLDER),
     **dict.fromkeys(("tex", "tld4", "txq", "istypep"), _PLAIN),
     **dict.fromkeys(("suld", "sust", "sured", "suq"), _PLAIN),
@@ -92,5 +92,5 @@ def _without_policy(compiler: Compiler, instruction: Instruction) -> Instruction
 def unsupported(instruction: Instruction, why: str) -> UnsupportedError:
     place = instruction.place
     return UnsupportedError(
-        f"{place.file}:{place.line}: {instruction.text!r} (PTX line {instruction.line}): {why}."
+        f"{place.file}:{place.line}: {instruction.shown!r} (PTX line {instruction.line}): {why}."
     )

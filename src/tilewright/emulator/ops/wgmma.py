@@ -19,7 +19,7 @@ from tilewright.emulator.ir import Immediate, Instruction, Operand, Vector
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.matrix import Product
-from tilewright.emulator.ops.registry import Step, op
+from tilewright.emulator.ops.registry import Step, op, unsupported
 from tilewright.emulator.wgmma_flight import Form
 from tilewright.emulator.wgmma_operand import SharedOperand
 from tilewright.emulator.wgmma_sums import ROWS, WARPS, Registers
@@ -123,7 +123,7 @@ def _constants(kind: _Kind, operands: Sequence[Operand], in_registers: bool) -> 
 @op("wgmma", _FORM, f"{_ISA}: wgmma.mma_async")
 def mma_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """D = A·B + D, or A·B where scale-d is false; sums as `mma` makes them."""
-    _check_target(compiler)
+    _check_target(compiler, ins)
     kind = _kind(g)
     _, left, right, scale, *rest = ins.operands
     in_registers = isinstance(left, Vector)
@@ -157,15 +157,13 @@ def mma_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("wgmma", r"\.mma_async\.sp\.sync\.aligned\.(?P<rest>[\w.]+)", f"{_ISA}: wgmma.mma_async.sp")
 def sparse(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    raise ValueError("sparse matrices (.sp) are not modelled; run it on a GPU with --engine gpu")
+    raise unsupported(ins, "sparse matrices (.sp) are not modelled; run it on a GPU instead")
 
 
-def _check_target(compiler: Compiler) -> None:
+def _check_target(compiler: Compiler, ins: Instruction) -> None:
     if compiler.module.target != _TARGET:
-        raise ValueError(
-            f"wgmma needs .target {_TARGET}, not {compiler.module.target}: build with "
-            f"--arch {_TARGET}, or emulate the kernel's sm_80 build"
-        )
+        why = f"wgmma needs .target {_TARGET}, not {compiler.module.target}: build with --arch "
+        raise unsupported(ins, f"{why}{_TARGET}, or emulate the kernel's sm_80 build")
 
 
 def _form(compiler: Compiler, ins: Instruction, kind: _Kind, constants: _Constants) -> Form:
@@ -247,7 +245,7 @@ def _whole(machine: Machine, at: int) -> bool:
 
 @op("wgmma", r"\.(?P<verb>fence|commit_group)\.sync\.aligned", f"{_ISA}: wgmma.fence")
 def bare(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    _check_target(compiler)
+    _check_target(compiler, ins)
     if ins.operands:
         raise ValueError(f"{ins.opcode} takes none")
     if g["verb"] == "fence":
@@ -257,7 +255,7 @@ def bare(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
 
 @op("wgmma", r"\.wait_group\.sync\.aligned", f"{_ISA}: wgmma.wait_group")
 def wait_group(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    _check_target(compiler)
+    _check_target(compiler, ins)
     (count,) = ins.operands
     if not isinstance(count, Immediate) or count.value < 0:
         raise ValueError("the number of groups must be a constant from 0 up")
