@@ -66,6 +66,7 @@ def test_layer_norm_in_packed_bf16(order: dict[str, Any]) -> None:
     [
         ("matmul_f16", np.float16, (64, 64), 16384, 2**-9),  # three stages of cp.async
         ("matmul_tf32", np.float32, (64, 32), 12288, 2**-7),
+        ("matmul_wgmma", np.float16, (64, 64), 49152, 2**-9),  # B lies along n
     ],
 )
 def test_matmul(
@@ -96,10 +97,38 @@ def test_cumsum(order: dict[str, Any]) -> None:
     np.testing.assert_allclose(out, np.cumsum(x.astype("f8"), 1), atol=1e-4)
 
 
-def test_attention(order: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("name", "shared_bytes"),
+    [("attention", 24576), ("attention_wgmma", 40960)],  # there A comes from registers, too
+)
+def test_attention(name: str, shared_bytes: int, order: dict[str, Any]) -> None:
     length, d = 112, 64
     q, k, v = (normal("f2", length, d) for _ in range(3))
     out = np.full((length, d), np.nan, "f4")
-    run("attention", 2, [out, q, k, v, length, np.float32(0.125)], 24576, order)
+    run(name, 2, [out, q, k, v, length, np.float32(0.125)], shared_bytes, order)
     scores = q.astype("f8") @ k.astype("f8").T * 0.125
     np.testing.assert_allclose(out, softmax(scores) @ v.astype("f8"), atol=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "kind"),
+    [
+        ("matmul_wgmma", "fence.proxy.async.shared::cta;", "proxy-fence"),
+        ("matmul_wgmma", "wgmma.fence.sync.aligned;", "wgmma-fence"),
+        ("matmul_wgmma", "wgmma.commit_group.sync.aligned;", "wgmma-registers"),
+        ("attention_wgmma", "fence.proxy.async.shared::cta;", "proxy-fence"),
+        ("attention_wgmma", "wgmma.fence.sync.aligned;", "wgmma-fence"),
+        ("attention_wgmma", "wgmma.commit_group.sync.aligned;", "wgmma-registers"),
+    ],
+)
+def test_what_wgmma_needs_is_missed(name: str, left_out: str, kind: str) -> None:
+    text = (FOLDER / f"{name}.ptx").read_text(encoding="utf-8")
+    assert left_out in text
+    a, b, c = normal("f2", 64, 128), normal("f2", 128, 64), np.zeros((64, 64), "f2")
+    args: list[Any] = [a, b, c, 64, 64, 128]
+    if name == "attention_wgmma":
+        q, k, v = (normal("f2", 64, 64) for _ in range(3))
+        args = [np.zeros((64, 64), "f4"), q, k, v, 64, np.float32(0.125)]
+    ptx = text.replace(left_out, "")
+    report = tilewright.emulate(ptx, None, 1, 128, [*args, None, None], shared_bytes=49152)
+    assert kind in {finding.kind for finding in report.findings}

@@ -254,22 +254,49 @@ def test_shared_memory_overwritten_before_the_wait(case: Case) -> None:
     """The numbers are wrong, as A is read at the wait."""
     body = (ZERO, FENCE, FIRST, COMMIT, "st.shared.u32 [%r6], 0;", WAIT, STORE)
     got, report = case.run(*body)
-    races = [it.message for it in report.findings if it.kind == "race"]
-    assert any("overwritten between its issue and the wgmma.wait" in each for each in races)
-    assert any(each.startswith("st.shared.u32 writes what") for each in races)
+    assert "writes what wgmma.mma_async" in found(report, "race").message
     left = case.parts["a0"].copy()
     left.reshape(8, 8, 2, 8)[..., :2] = 0  # the first word of all 16 bytes
     np.testing.assert_array_equal(got, left @ case.parts["b0"].T)
 
 
-def test_what_another_warp_wrote_without_a_barrier(case: Case) -> None:
-    write, fence = "st.shared.u32 [%r6], 0;", "fence.proxy.async;"
-    _, report = case.run(write, fence, "bar.sync 0;", ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)
+PROXY = "fence.proxy.async;"
+TURNED = "sub.u32 %r7, 2032, %r5; add.u32 %r7, %r7, %r4; st.shared.u32 [%r7], 0;"
+
+
+@pytest.mark.parametrize("write", ["st.shared.u32 [%r6], 0;", TURNED])
+def test_what_threads_wrote_needs_a_fence_and_a_barrier(case: Case, write: str) -> None:
+    """Also for a warp's own rows of A: it is the warpgroup that multiplies."""
+    rest = (ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)
+    _, report = case.run(write, PROXY, "bar.sync 0;", *rest)
     assert report.findings == []
-    _, report = case.run(write, fence, ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)
-    assert "reads what warp" in found(report, "race").message
-    _, report = case.run(write, "bar.sync 0;", ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)
+    _, report = case.run(write, "bar.sync 0;", *rest)
     assert "no fence.proxy.async between the two" in found(report, "proxy-fence").message
+    _, report = case.run(write, PROXY, *rest)
+    assert "reads what warp" in found(report, "race").message
+
+
+def test_what_one_warp_alone_does_not_know(case: Case) -> None:
+    """Warps 0 to 2 meet after warp 0's store; warp 3 has met them before it."""
+    store = "setp.ne.u32 %p2, %r2, 0; @%p2 bra ON; st.shared.u32 [%r6], 0; fence.proxy.async; ON:"
+    meet = "setp.eq.u32 %p3, %r2, 3; @%p3 bra LAST; bar.sync 1, 96; LAST:"
+    body = (store, meet, ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)
+    _, report = case.run(*body)
+    assert "reads what warp 0 wrote" in found(report, "race").message
+
+
+def test_an_operand_is_free_for_all_once_one_warp_has_waited(case: Case) -> None:
+    """Warp 2 tells, warp 0 of another warpgroup overwrites."""
+    wait = (ZERO, FENCE, FIRST, COMMIT, WAIT, STORE)
+    tell = "setp.ne.u32 %p2, %r2, 2; @%p2 bra DONE; bar.arrive 1, 64; bra DONE;"
+    other = "OTHER: setp.ne.u32 %p2, %r2, 4; @%p2 bra DONE; bar.sync 1, 64; MORE DONE:"
+    overwrite = "st.shared.u32 [%r6], 0;"
+    body = ("@%p1 bra OTHER;", *wait, tell, other.replace("MORE", overwrite))
+    _, report = case.run(*body, threads=256)
+    assert report.findings == []
+    silent = other.replace("bar.sync 1, 64; MORE", overwrite)
+    _, report = case.run("@%p1 bra OTHER;", *wait, "bra DONE;", silent, threads=256)
+    assert found(report, "race").message.startswith("st.shared.u32 writes what wgmma.mma_async")
 
 
 def test_shared_memory_that_nobody_wrote(case: Case) -> None:

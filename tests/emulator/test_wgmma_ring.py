@@ -100,6 +100,11 @@ MUTANTS = {  # what to replace, by what, and what must be found
     "never freed": (FREE, "", "deadlock"),
     "not waited for empty": ("wait(&s.empty[slot], phase ^ 1);", "", "deadlock"),
     "not waited for full": (FULL, "", "uninitialised"),
+    "no fence of the proxies": (
+        'asm volatile("fence.proxy.async;" ::: "memory");',
+        "",
+        "proxy-fence",
+    ),
     "one warp goes ahead": (FULL, f"if (t < 96) {FULL}", "race"),
 }
 

@@ -147,12 +147,12 @@ class Machine:
                 number = self._advance(polling)
                 self.steps += 1
                 if number in polling:
-                    self.polls += 1
+                    changed = self.mbarriers.changed()  # who waits for an mbarrier gets on
+                    self.polls = 1 if changed else self.polls + 1
                     self.repetition.forget()
                     if self.polls > most_polls:
                         return False
                 self._watch(number)
-            self.warpgroups.finish()
         self.barriers.deadlock()
         self.cluster_barrier.deadlock()
         return True

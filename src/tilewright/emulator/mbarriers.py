@@ -58,6 +58,7 @@ class Mbarriers:
         self._ended: dict[int, Array] = {}  # the same, of the phase that ended last
         self._waits: dict[int, tuple[Access, Array]] = {}  # instruction → lanes it made wait
         self._tracked: list[_Tracked] = []
+        self._has_changed = False
         self.inits = MbarrierInits(machine)
         self._phases: dict[int, int] = {}  # how many have ended, over all that were made there
 
@@ -143,6 +144,12 @@ class Mbarriers:
         new = np.int64(1) << _MARK | phase << _PHASE | (due + _ZERO_BYTES) << _BYTES
         new |= expected << _EXPECTED | np.where(ends, expected, pending)
         memory[words] = new.astype(np.uint64)
+        self._has_changed = True
+
+    def changed(self) -> bool:
+        """Whether anything has arrived since this was asked last."""
+        changed, self._has_changed = self._has_changed, False
+        return changed
 
     def wait(self, access: Access, phase: Array, acquires: bool) -> Array:
         """Whether the phase [b, W, 32] (0 or 1) of each lane has ended."""

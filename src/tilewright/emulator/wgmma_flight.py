@@ -110,9 +110,9 @@ class Warpgroups:
         machine = self._machine
         if machine.hazards is not None:
             self._check(form, sums, groups)
-            for operand in (a, b):
-                if not isinstance(operand, np.ndarray):
-                    operand.remember(groups)
+        for operand in (a, b):
+            if not isinstance(operand, np.ndarray):
+                operand.begin(groups)
         if (old := groups & ~sums.held).any():
             if adds.any():
                 sums.take(machine.regs, old)
@@ -142,12 +142,6 @@ class Warpgroups:
             if flight.pending.any():
                 left.append(flight)
         self._flights = left
-
-    def finish(self) -> None:
-        """The kernel is over: what nobody waited for has read its operands at last."""
-        for flight in self._flights:
-            self._land(flight, flight.pending & ~flight.ahead)
-        self._flights = []
 
     # --- other instructions -------------------------------------------------------------
 
@@ -200,8 +194,8 @@ class Warpgroups:
         if isinstance(flight.a, np.ndarray):
             a = flight.a[:, some]
         else:
-            a = form.left(self._read(flight, flight.a, due)[:, some])
-        b = form.right(self._read(flight, flight.b, due)[:, some])
+            a = form.left(flight.a.read(due)[:, some])
+        b = form.right(flight.b.read(due)[:, some])
         old, adds = sums.matrix[:, some], flight.adds[:, some]
         c: Array = old
         if not adds.all():
@@ -212,12 +206,6 @@ class Warpgroups:
             sums.matrix[:, some] = total
         else:
             np.copyto(old, total, where=on[..., None, None])
-
-    def _read(self, flight: Flight, operand: SharedOperand, due: Array) -> Array:
-        words, changed = operand.read(due)
-        if changed.any():
-            self.fault("race", flight.form.at, _CHANGED, changed)
-        return words
 
     # --- counts and faults --------------------------------------------------------------
 
@@ -251,10 +239,6 @@ class Warpgroups:
 _WAIT = "a wgmma.wait_group that completes it must come first"
 _IN_FLIGHT = f"it uses an accumulator that a wgmma.mma_async still works on ({_WAIT})"
 _A_IN_FLIGHT = f"it writes a register of A that a wgmma.mma_async still reads ({_WAIT})"
-_CHANGED = (
-    "what it reads of shared memory was overwritten between its issue and the wgmma.wait_group "
-    "that completes it (the slot is free only behind that wait)"
-)
 _NO_FENCE = "no wgmma.fence came before the first wgmma.mma_async of the warpgroup"
 _TOUCHED = "its accumulators were used by other instructions after the last wgmma.fence"
 _A_TOUCHED = "its registers of A were written after the last wgmma.fence"

@@ -33,7 +33,6 @@ class SharedOperand:
     ) -> None:
         self._machine, self._at = machine, at
         self._descriptors, self._extent, self._along = descriptors, extent, along
-        self._before: list[Array] = []
         self._reads: list[tuple[Ticket, Array, Array]] = []  # with blocks and warpgroups
 
     @property
@@ -41,16 +40,11 @@ class SharedOperand:
         """Of one warpgroup."""
         return 2 * PIECE * self._extent
 
-    def remember(self, groups: Array) -> None:
-        """Notes what these warpgroups would read now, to tell later whether it was changed."""
-        shared = self._machine.shared
-        self._before = [shared.gather(access) for access in self._accesses(groups)]
-        self._begin(groups)
-
-    def _begin(self, groups: Array) -> None:
+    def begin(self, groups: Array) -> None:
         """From now on nobody may write there until one of the four warps has waited."""
         machine = self._machine
-        assert machine.hazards is not None  # else nothing is remembered
+        if machine.hazards is None:
+            return
         descriptors = np.broadcast_to(self._descriptors, groups.shape)
         for bits in np.unique(descriptors[groups]).tolist():
             block, group = np.nonzero(groups & (descriptors == bits))
@@ -74,27 +68,15 @@ class SharedOperand:
                 column = hazards.clocks.column(block, group * WARPS + warp)
                 hazards.beside.read_over(ticket, np.where(due, column, -1))
 
-    def read(self, groups: Array) -> tuple[Array, Array]:
-        """Words [blocks, warpgroups, …] and which warpgroups read something else than before.
-
-        Words are 32 bits, [extent, 8] or along the extent [16, extent / 2].
-        """
-        machine, blocks, count = self._machine, *groups.shape
-        parts = [machine.shared.gather(access) for access in self._accesses(groups)]
+    def read(self, groups: Array) -> Array:
+        """Words [blocks, warpgroups, …] as they are now: 32 bits, [extent, 8] or, along the extent,
+        [16, extent / 2]."""
+        shared, (blocks, count) = self._machine.shared, groups.shape
+        parts = [shared.gather(access) for access in self._accesses(groups)]
         lanes = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
         lanes = lanes[:, : WARPS * count].reshape(blocks, count, -1)
         shape = (16, self._extent // 2) if self._along else (self._extent, 8)
-        words = np.ascontiguousarray(lanes).view(np.uint32).reshape(blocks, count, *shape)
-        return words, self._changed(groups, parts)
-
-    def _changed(self, groups: Array, parts: list[Array]) -> Array:
-        changed: Array = np.zeros(groups.shape, bool)
-        for old, new in zip(self._before, parts, strict=bool(self._before)):
-            bits = (old.view("u8") != new.view("u8")).any(-1)
-            if bits.any():
-                inside = bits[:, : WARPS * groups.shape[1]]
-                changed |= inside.reshape(*groups.shape, WARPS).any(-1)
-        return changed & groups
+        return np.ascontiguousarray(lanes).view(np.uint32).reshape(blocks, count, *shape)
 
     def _accesses(self, groups: Array) -> list[Access]:
         """Of all warps: each reads a quarter of the operand, in parts of up to 32 pieces."""

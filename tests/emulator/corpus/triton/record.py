@@ -1,4 +1,4 @@
-"""Kernels in Triton, and the PTX that Triton 3.9.0 makes of them, beside this file.
+"""Kernels in Triton, and the PTX that Triton 3.9.0 (wgmma: 3.8.0) makes of them, beside this file.
 
 `pip install triton && python record.py` writes the .ptx files anew; neither needs a GPU.
 """
@@ -130,6 +130,14 @@ KERNELS = {  # file: function, compute capability, types by parameter, constants
         [F32, F16, F16, F16, I32, "fp32"],
         {"BM": 64, "BN": 32, "D": 64},
         3,
+    ),
+    "matmul_wgmma": (matmul, 90, [F16, F16, F16, I32, I32, I32], TILE | {"BK": 64}, 3),
+    "attention_wgmma": (
+        attention,
+        90,
+        [F32, F16, F16, F16, I32, "fp32"],
+        {"BM": 64, "BN": 64, "D": 64},
+        2,
     ),
 }
 ALIGNED = ("n", "k", "length")  # multiples of 16, as Triton finds them out at the launch
