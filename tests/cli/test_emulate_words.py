@@ -56,7 +56,6 @@ def test_extents() -> None:
         ("--blocks 64,65", "--blocks 64,65 must be ids from 0 to 0"),
         ("--schedule foo", "--schedule foo is not known; use lockstep or random."),
         ("--seed -1", "--seed -1 must be a whole number"),
-        ("--cluster 2", "--cluster 2 is not modelled yet; use 1,1,1."),
         ("--shared-bytes 999999", "--shared-bytes 999999 must be 0 to "),
         (
             "--kernel scalee",

@@ -164,11 +164,6 @@ def test_a_call_of_a_function_without_a_body_says_what_to_do(kernel_text: Kernel
     [
         ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f1, %f2}];", "a plain array"),
         ("suld.b.2d.b32.trap {%r1}, [%d1, {%r1, %r2}];", "a plain array"),
-        (
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
-            "[%r1], [%d1, {%r1, %r2}], [%r3];",
-            "sm_80 build",
-        ),
         ("tcgen05.wait::ld.sync.aligned;", "sm_80 build"),
         ("multimem.ld_reduce.global.add.f32 %f1, [%d1];", "sm_80 build"),
         ("alloca.u64 %d1, 8;", "--engine gpu"),
