@@ -215,7 +215,7 @@ def gather(
 
 def is_kernel(line: Measurement) -> bool:
     """Not a roof's line and not a rival's second timing."""
-    return not (line.name.startswith(_ROOF) or line.name.endswith(_AGAIN))
+    return not (line.is_roof or line.name.endswith(_AGAIN))
 
 
 def _of_gpu(lines: Sequence[Measurement], gpu: str | None) -> list[Measurement]:
