@@ -1,9 +1,10 @@
-"""Writes docs/limiter.md: what binds each rung on an H200, and the model beside measured times.
+"""Writes docs/limiter.md: what binds each rung on an H200, the model beside measured times, and
+the figures behind it.
 
 python scripts/limiter_table.py          # writes it
 python scripts/limiter_table.py --check  # fails where the page is stale
 
-The table stands between two marks and can be taken over as it is by another page. Rungs without
+Each part stands between two marks and can be taken over as it is by another page. Rungs without
 a measured time of their present code on an H200 show "–".
 """
 
@@ -13,29 +14,31 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tilewright.bench.record import Measurement, load
+from tilewright.bench.record import PIPE, Measurement, load
 from tilewright.bench.rung_limits import Limited, limited
 from tilewright.cli.explain_limiter import WORDS
 from tilewright.dtypes import dtype_of
 from tilewright.gpus import gpu_named
 from tilewright.ladder.rungs import RUNGS, Rung
 from tilewright.model.limiter import RESOURCES
+from tilewright.model.rates import ALL
 from tilewright.problem import Problem
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "limiter.md"
 MEASUREMENTS = ROOT / "measurements"
-BEGIN = "<!-- begin: scripts/limiter_table.py -->"
-END = "<!-- end: scripts/limiter_table.py -->"
+BEGIN = "<!-- begin: scripts/limiter_table.py {} -->"
+END = "<!-- end: scripts/limiter_table.py {} -->"
 SIZE = 4096
 SHOWN = ("tensor", "fma", "shared", "l2", "dram", "latency")  # and whatever else binds
-HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "issue": "issue", "l2": "L2",
-         "dram": "DRAM", "latency": "latency"}  # fmt: skip
+HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "issue": "issue", "l1": "L1",
+         "l2": "L2", "dram": "DRAM", "latency": "latency"}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
     text = PAGE.read_text(encoding="utf-8")
-    fresh = replaced(text, tables(RUNGS.values(), load(MEASUREMENTS)))
+    fresh = replaced(text, "rungs", tables(RUNGS.values(), load(MEASUREMENTS)))
+    fresh = replaced(fresh, "figures", figures())
     if "--check" in arguments:
         if fresh != text:
             print(f"{PAGE} is stale; run {Path(__file__).name}", file=sys.stderr)
@@ -44,13 +47,23 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def replaced(text: str, part: str) -> str:
-    """The page with this between its two marks."""
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
+def replaced(text: str, name: str, part: str) -> str:
+    """The page with this between the two marks of a name."""
+    marks = BEGIN.format(name), END.format(name)
+    head, begin, rest = text.partition(marks[0])
+    _, end, tail = rest.partition(marks[1])
     if not begin or not end:
-        raise SystemExit(f"{PAGE} lacks {BEGIN} or {END}.")
-    return f"{head}{BEGIN}\n\n{part}\n\n{END}{tail}"
+        raise SystemExit(f"{PAGE} lacks {' or '.join(marks)}.")
+    return f"{head}{begin}\n\n{part}\n\n{end}{tail}"
+
+
+def figures() -> str:
+    """The table of model/rates.py."""
+    rows = ["| what | value | where from | lines that say it |", "|:--|:--|:--|:--|"]
+    for rate in ALL:
+        lines = ", ".join(f"`{PIPE}{name}`" for name in rate.pipes) or "–"
+        rows.append(f"| {rate.what} | {rate.value:g} {rate.unit} | {rate.source} | {lines} |")
+    return "\n".join(rows)
 
 
 def tables(rungs: Iterable[Rung], lines: Sequence[Measurement]) -> str:
@@ -58,7 +71,7 @@ def tables(rungs: Iterable[Rung], lines: Sequence[Measurement]) -> str:
     gpu = gpu_named("h200")
     groups: dict[tuple[str, str], list[Limited]] = {}
     for rung in rungs:
-        if not rung.file.endswith(".cu") or not rung.buffers:
+        if not rung.file.endswith(".cu"):
             continue
         for name in rung.dtypes:
             problem = Problem(SIZE, SIZE, SIZE, dtype_of(name))

@@ -8,7 +8,8 @@ rate the bytes, wavefronts, requests or multiply-adds of all threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from tilewright.bench.includes import code_of
 from tilewright.bench.protocol import Candidate, Settings, Timing, measure
 from tilewright.bench.survey import probe_launch, probe_text
 from tilewright.errors import InputError
+from tilewright.model.rates import A_CLOCK, Rate
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,6 +82,32 @@ def figure(line: record.Measurement) -> Figure:
     if not line.sm_mhz:
         raise InputError(f"{line.name!r} has no sm_mhz, so its clocks are not known.")
     return Figure(line, line.us * line.sm_mhz / line.k)
+
+
+def measured(rate: Rate, lines: Iterable[record.Measurement]) -> float | None:
+    """The value that the newest lines of a rate's pipes give, in its unit; None without them.
+
+    `lines` are of one GPU.
+    """
+    newest: dict[str, record.Measurement] = {}
+    for line in sorted(lines, key=lambda line: line.taken):
+        name = line.name.removeprefix(record.PIPE)
+        if name != line.name and line.sm_mhz:
+            newest[name] = line
+    if not rate.pipes or not newest.keys() >= set(rate.pipes):
+        return None
+    clocks = [figure(newest[name]).clocks for name in rate.pipes]
+    if len(clocks) > 1:
+        small, large = (_tile_bytes(name) for name in rate.pipes)
+        return (large - small) / (clocks[1] - clocks[0])
+    return 1 / clocks[0] if rate.unit == A_CLOCK else clocks[0]
+
+
+def _tile_bytes(name: str) -> int:
+    match = re.search(r"(\d+) KiB", name)
+    if match is None:
+        raise InputError(f"{name!r} does not say how many KiB its tile has.")
+    return int(match[1]) * _KIB
 
 
 # --- The pipes ----------------------------------------------------------------------------

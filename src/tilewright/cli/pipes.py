@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.options import JsonTarget
 from tilewright.cli.output import check_targets, emit
-from tilewright.errors import InputError
+from tilewright.errors import EngineError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +31,13 @@ def pipes(*, record: Path | None = None, json: JsonTarget = None) -> int:
     from tilewright.bench.record import append
     from tilewright.engines.choose import open_engine
     from tilewright.engines.emulator import EmulatorEngine
+    from tilewright.engines.probe import gpu_problem
 
     check_targets(json, record)
     if record is not None and record.suffix != ".jsonl":
         raise InputError(f"record={record} must be a .jsonl file; others are not read.")
+    if (why := gpu_problem()) is not None:
+        raise EngineError(f"pipes are timed, which only a GPU can do: {why}.")
     engine = open_engine("gpu")
     assert not isinstance(engine, EmulatorEngine)  # the one asked for
     lines = measure_pipes(engine)
