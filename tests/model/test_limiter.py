@@ -6,7 +6,7 @@ import pytest
 
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_named
-from tilewright.model.limiter import Counts, Run, limits
+from tilewright.model.limiter import Counts, Run, clock_mhz, limits
 from tilewright.model.queueing import round_time
 
 
@@ -63,8 +63,38 @@ def test_each_resources_time() -> None:
 
 
 @pytest.mark.parametrize(
+    ("gpu", "flops", "mhz"),
+    [
+        ("h200", 0, 1980),
+        ("h200", 1, 1830),
+        ("a100", 0, 1410),
+        ("a100", 1, 1410),
+        ("rtx5060", 0, 2497),
+    ],
+)
+def test_the_clock_is_that_of_the_pipe_that_multiplies(gpu: str, flops: int, mhz: int) -> None:
+    counts = Counts(flops, 1, 0, 0, 0, 0)
+    assert clock_mhz(counts, gpu_named(gpu)) == pytest.approx(mhz, rel=2e-3)
+
+
+def test_a_kernel_that_is_played_takes_what_its_steps_took() -> None:
+    """By hand: two full waves of 2 blocks an SM and a last one of one; loads and stores beside."""
+    counts = Counts(0, 1, 0, 0, 0, 4800)
+    run = Run(132 * 5, 2, 100, 1, 0)
+    found = limits(counts, run, H200, lambda blocks: 1000.0 * blocks + 7)
+    clocks = 2 * (100 * 2007 + 340 + 2 * 100) + 100 * 1007 + 340 + 100
+    assert found.predicted_us == pytest.approx(clocks / clock_mhz(counts, H200))
+
+
+def test_without_tiles_only_the_first_load_is_exposed() -> None:
+    us = limits(of(128), Run(132, 1, 128, 0, 0), H200).us
+    assert us["latency"] * 1830 == pytest.approx(340 + 16384 / 75)
+
+
+@pytest.mark.parametrize(
     ("field", "name"),
     [
+        ("l1_clocks", "l1"),
         ("shared_wavefronts", "shared"),
         ("instructions", "issue"),
         ("fma_issues", "fma"),
