@@ -26,12 +26,14 @@ from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import gpu_named
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNELS, Tile
+from tilewright.model.rates import L2_RATE
 from tilewright.problem import Problem
 
 MEASURED = Path(__file__).parents[2] / "measurements"
-MOST_WRONG = {"hgemm": 0.10, "tf32": 0.10, "simt": 0.12}  # of a rung's measured time
-# Further off, and to go: L1 takes 1.26 clocks for a load of one line where the model has one.
-OFF = {"sgemm_coalesced": 0.21}
+MOST_WRONG = {"hgemm": 0.08, "tf32": 0.05, "simt": 0.10}  # of a rung's measured time
+# Further off, and to go: it takes 1.26 clocks for each load that L1 serves, and loads of one line
+# that are all hits take 1.01 (measurements/pipes), so that it is something else.
+OFF = {"sgemm_coalesced": 0.20}
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +143,7 @@ def test_what_l1_keeps_is_read_from_l2_once() -> None:
     clocks = 32 * 32 / 132 / 1979.8 * 512  # of 32 blocks of 32 warps
     assert naive.limits.us["l1"] == pytest.approx(33 * clocks, rel=1e-3)
     assert coalesced.limits.us["l1"] == pytest.approx(2 * clocks, rel=1e-3)
-    moved = 32 / 132 / 1979.8 * (64 * 512 * 4 + 1024 * 4) / 48
+    moved = 32 / 132 / 1979.8 * (64 * 512 * 4 + 1024 * 4) / L2_RATE.value
     assert coalesced.limits.us["l2"] == pytest.approx(moved, rel=1e-3)
 
 

@@ -6,7 +6,13 @@ import pytest
 
 from tilewright.errors import InputError
 from tilewright.model.machine_words import Word
-from tilewright.model.rates import BARRIER, INTEGER_CLOCKS, L2_LATENCY, SHARED_LATENCY
+from tilewright.model.rates import (
+    BARRIER,
+    INTEGER_CLOCKS,
+    L2_LATENCY,
+    SHARED_LATENCY,
+    SHARED_WIDE,
+)
 from tilewright.model.replay import Cost, pass_clocks, step_code
 
 FMA = Word("fma", sources=((0, 2), (1, 3)))  # a register of each bank
@@ -48,8 +54,16 @@ def test_a_load_is_waited_for() -> None:
     """Its own clock is a part of the latency; the FMA behind it takes one."""
     found = pass_clocks([LOAD, USE], {}, 1, 1)
     assert found == pytest.approx(SHARED_LATENCY.value + 1)
-    wide = pass_clocks([LOAD, USE], {("ld.shared", 4): Cost(4)}, 1, 1)
-    assert wide == pytest.approx(SHARED_LATENCY.value + 4)
+    conflicts = pass_clocks([LOAD, USE], {("ld.shared", 4): Cost(4)}, 1, 1)
+    assert conflicts == pytest.approx(SHARED_LATENCY.value + 4)
+
+
+@pytest.mark.parametrize(("wavefronts", "more"), [(4, 0), (16, 12)])
+def test_a_load_of_16_bytes_a_lane_has_its_own_latency(wavefronts: int, more: int) -> None:
+    """Which holds the four wavefronts that it takes without conflicts."""
+    code = [Word("ld.shared", holds=0, width=16), USE]
+    found = pass_clocks(code, {("ld.shared", 16): Cost(wavefronts)}, 1, 1)
+    assert found == pytest.approx(SHARED_WIDE.value + more + 1)
 
 
 def test_shared_memory_serves_all_schedulers_in_turn() -> None:

@@ -87,7 +87,7 @@ def figure(line: record.Measurement) -> Figure:
 def measured(rate: Rate, lines: Iterable[record.Measurement]) -> float | None:
     """The value that the newest lines of a rate's pipes give, in its unit; None without them.
 
-    `lines` are of one GPU.
+    `lines` are of one GPU. Raises: InputError for two pipes that are no tiles of one block.
     """
     newest: dict[str, record.Measurement] = {}
     for line in sorted(lines, key=lambda line: line.taken):
@@ -104,9 +104,9 @@ def measured(rate: Rate, lines: Iterable[record.Measurement]) -> float | None:
 
 
 def _tile_bytes(name: str) -> int:
-    match = re.search(r"(\d+) KiB", name)
-    if match is None:
-        raise InputError(f"{name!r} does not say how many KiB its tile has.")
+    match = re.search(r"(\d+) KiB, 1 block$", name)
+    if match is None:  # of several, a line's clocks are those in which each copies a tile
+        raise InputError(f"{name!r} must say how many KiB the tile of its 1 block has.")
     return int(match[1]) * _KIB
 
 

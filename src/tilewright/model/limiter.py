@@ -11,7 +11,7 @@ code of a K step is played through (model.replay).
   shared    wavefronts of shared memory, one a clock
   issue     instructions, one a clock for each of 4 schedulers
   l1        lines of 128 bytes that loads look up in the L1 cache, one a clock
-  l2        sectors that blocks read and write, at 48 bytes a clock for each SM
+  l2        sectors that blocks read and write, at the rate that L2 has for each SM
   dram      bytes that must come from memory, at the data sheet's bandwidth
   latency   of the loads that nothing hides, divided among the resident blocks
 

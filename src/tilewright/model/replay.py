@@ -36,12 +36,15 @@ from tilewright.model.rates import (
     QUEUE,
     READ_CLOCKS,
     SHARED_LATENCY,
+    SHARED_WIDE,
 )
 
 _SHARED = ("ld.shared", "st.shared", "ldmatrix")
 _GLOBAL = ("ld.global", "st.global", "cp.async")
 _MEMORY = frozenset((*_SHARED, *_GLOBAL))
 _OTHER_RESULT, _OTHER_READ = 12, 8  # clocks until an "other" instruction clears its counters
+# Bytes a lane and wavefronts of the widest load; one of 8 bytes, not measured, is as one of 4.
+_WIDEST, _WIDEST_WAVEFRONTS = 16, 4
 _PASSES = 9  # of the code; the first and the last are not timed
 _NEVER = 1 << 60
 
@@ -217,7 +220,7 @@ class _Multiprocessor:
         self._l1 = start + cost.clocks
         scheduler.queue.append(self._l1)
         if word.kind in _SHARED:
-            there = self._l1 + SHARED_LATENCY.value - 1
+            there = self._l1 + _behind(word.width)
         else:
             self._l2 = max(self._l2, start) + cost.bytes / L2_BURST.value
             there = self._l2 + L2_LATENCY.value
@@ -248,6 +251,13 @@ def _pipe_free(scheduler: _Scheduler, kind: str, clock: int) -> int:
             queue.popleft()
         return clock if len(queue) < QUEUE.value else -int(-queue[0] // 1)
     return scheduler.integer if kind == "other" else clock
+
+
+def _behind(width: int) -> float:
+    """Clocks from the last wavefront of a load from shared memory to its result."""
+    if width == _WIDEST:
+        return SHARED_WIDE.value - _WIDEST_WAVEFRONTS
+    return SHARED_LATENCY.value - 1
 
 
 def _read_registers(scheduler: _Scheduler, word: Word, clock: int) -> None:
