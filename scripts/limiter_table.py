@@ -1,9 +1,10 @@
-"""Writes docs/limiter.md: what binds each rung on an H200, and the model beside measured times.
+"""Writes docs/limiter.md: what binds each rung on an H200, the model beside measured times, and
+the figures behind it.
 
 python scripts/limiter_table.py          # writes it
 python scripts/limiter_table.py --check  # fails where the page is stale
 
-The table stands between two marks and can be taken over as it is by another page. Rungs without
+Each part stands between two marks and can be taken over as it is by another page. Rungs without
 a measured time of their present code on an H200 show "–".
 """
 
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tilewright.bench.pages import between, ended, settle
-from tilewright.bench.record import Measurement, load
+from tilewright.bench.record import PIPE, Measurement, load
 from tilewright.bench.rung_limits import Limited, limited
 from tilewright.cli.explain_limiter import WORDS
 from tilewright.dtypes import dtype_of
@@ -22,24 +23,36 @@ from tilewright.gpus import gpu_named
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNELS, KernelRung
 from tilewright.model.limiter import RESOURCES
+from tilewright.model.rates import ALL
 from tilewright.problem import Problem
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "limiter.md"
 MEASUREMENTS = ROOT / "measurements"
-BEGIN = "<!-- begin: scripts/limiter_table.py -->"
-END = "<!-- end: scripts/limiter_table.py -->"
+BEGIN = "<!-- begin: scripts/limiter_table.py {} -->"
+END = "<!-- end: scripts/limiter_table.py {} -->"
 SIZE = 4096
 SHOWN = ("tensor", "fma", "shared", "l2", "dram", "latency")  # and whatever else binds
-HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "issue": "issue", "l2": "L2",
-         "dram": "DRAM", "latency": "latency"}  # fmt: skip
+HEADS = {"tensor": "mma", "fma": "FMA", "shared": "shared", "issue": "issue", "l1": "L1",
+         "l2": "L2", "dram": "DRAM", "latency": "latency"}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
-    part = f"\n{tables(KERNELS.values(), load(MEASUREMENTS))}\n"
-    fresh = between(PAGE.read_text(encoding="utf-8"), BEGIN, END, part, str(PAGE))
+    text = PAGE.read_text(encoding="utf-8")
+    parts = {"rungs": tables(KERNELS.values(), load(MEASUREMENTS)), "figures": figures()}
+    for name, part in parts.items():
+        text = between(text, BEGIN.format(name), END.format(name), f"\n{part}\n", str(PAGE))
     remedy = f"run python scripts/{Path(__file__).name}"
-    return settle(PAGE, fresh, check="--check" in arguments, remedy=remedy)
+    return settle(PAGE, text, check="--check" in arguments, remedy=remedy)
+
+
+def figures() -> str:
+    """The table of model/rates.py."""
+    rows = ["| what | value | where from | lines that say it |", "|:--|:--|:--|:--|"]
+    for rate in ALL:
+        lines = ", ".join(f"`{PIPE}{name}`" for name in rate.pipes) or "–"
+        rows.append(f"| {rate.what} | {rate.value:g} {rate.unit} | {rate.source} | {lines} |")
+    return "\n".join(rows)
 
 
 def tables(rungs: Iterable[KernelRung], lines: Sequence[Measurement]) -> str:
@@ -47,7 +60,7 @@ def tables(rungs: Iterable[KernelRung], lines: Sequence[Measurement]) -> str:
     gpu = gpu_named("h200")
     groups: dict[tuple[str, str], list[Limited]] = {}
     for rung in rungs:
-        if not rung.buffers or isinstance(rung, HopperRung):
+        if isinstance(rung, HopperRung):
             continue
         for name in rung.dtypes:
             problem = Problem(SIZE, SIZE, SIZE, dtype_of(name))

@@ -57,7 +57,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["ladder", "bench", "compare", "import-record", "plot", "explain", "doctor", "cache"],
+    ["ladder", "bench", "compare", "import-record", "pipes", "plot", "explain", "doctor", "cache"],
 )
 def test_every_command_has_help_with_an_example(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.bench.record import Measurement, load
+from tilewright.bench.record import PIPE, Measurement, load
 from tilewright.bench.report import fullest, render
 from tilewright.bench.rung_code import hash_of
 from tilewright.ladder.rung import Rung
@@ -25,6 +25,13 @@ def test_every_line_is_valid_and_right(path: Path) -> None:
     lines = load(path)
     assert lines
     assert all(line.correct or line.is_roof for line in lines)
+
+
+def test_there_are_lines_of_pipes() -> None:
+    """Which are no kernels and in no table; tests/bench/test_rates.py says what they must give."""
+    lines = load(ROOT / "measurements" / "pipes" / "h200.jsonl")
+    assert all(line.is_roof and line.gpu == "NVIDIA H200" for line in lines)
+    assert all(line.name.startswith(PIPE) and line.sm_mhz for line in lines)
 
 
 MEASURED = [rung for rung in RUNGS.values() if any(line.name == rung.name for line in LINES)]

@@ -18,6 +18,7 @@ from tilewright.cli.doctor import doctor
 from tilewright.cli.emulate import emulate
 from tilewright.cli.import_record import import_record
 from tilewright.cli.ladder import ladder
+from tilewright.cli.pipes import pipes
 from tilewright.cli.plot import plot
 from tilewright.errors import InputError, TilewrightError
 
@@ -35,6 +36,7 @@ app.command(ladder)
 app.command(bench)
 app.command(compare)
 app.command(import_record, name="import-record")
+app.command(pipes)
 app.command(plot)
 app.command(emulate, help_format="plaintext")  # its example keeps its lines
 app.command(  # by name: its many commands cost the others no time

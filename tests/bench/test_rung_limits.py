@@ -11,9 +11,9 @@ import pytest
 from tilewright.bench.ladder import climb
 from tilewright.bench.record import load
 from tilewright.bench.rung_limits import (
-    STEPS,
     Limited,
     counts_of,
+    depths,
     limited,
     newest,
     one_block,
@@ -22,17 +22,18 @@ from tilewright.bench.rung_limits import (
 )
 from tilewright.dtypes import dtype_of
 from tilewright.emulator.report import Report
-from tilewright.errors import UnsupportedError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import gpu_named
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNELS, Tile
+from tilewright.model.rates import L2_RATE
 from tilewright.problem import Problem
 
 MEASURED = Path(__file__).parents[2] / "measurements"
-MOST_WRONG = 0.10  # of a rung's measured time
-# Of the simt family docs/limiter.md shows the errors, up to 30 %: the model lets resident blocks
-# overlap and no warps of a block, and knows nothing of latencies of FMAs and of loads among them.
-MODELLED = ("hgemm",)
+MOST_WRONG = {"hgemm": 0.08, "tf32": 0.05, "simt": 0.10}  # of a rung's measured time
+# Further off, and to go: it takes 1.26 clocks for each load that L1 serves, and loads of one line
+# that are all hits take 1.01 (measurements/pipes), so that it is something else.
+OFF = {"sgemm_coalesced": 0.20}
 
 
 @pytest.fixture(scope="module")
@@ -42,22 +43,40 @@ def measured_rungs() -> list[Limited]:
     found = [
         limited(rung, Problem(4096, 4096, 4096, dtype_of(name)), gpu, lines)
         for rung in KERNELS.values()
-        if rung.buffers
+        if not isinstance(rung, HopperRung)
         for name in rung.dtypes
     ]
-    return [each for each in found if each.measured is not None and each.rung.family in MODELLED]
+    return [each for each in found if each.measured is not None and each.rung.family in MOST_WRONG]
 
 
 @pytest.mark.usefixtures("compiler")
 def test_the_model_is_near_what_an_h200_took(measured_rungs: list[Limited]) -> None:
-    assert {each.rung.name for each in measured_rungs} >= {"hgemm_naive", "hgemm_bcf_dbf_rw"}
+    assert {each.rung.name for each in measured_rungs} >= {"hgemm_bcf_dbf_rw", "sgemm_best"}
     for each in measured_rungs:
         assert each.error is not None
-        assert abs(each.error) < MOST_WRONG, (each.rung.name, each.error)
+        most = OFF.get(each.rung.name, MOST_WRONG[each.rung.family])
+        assert abs(each.error) < most, (each.rung.name, each.error)
 
 
-# Pairs that the model has in the other order: these are to go. It knows neither that a third slot
-# hides more of a load nor that whole store sectors help, 1 and 2 % of a time.
+@pytest.mark.usefixtures("compiler")
+def test_what_is_listed_as_off_is(measured_rungs: list[Limited]) -> None:
+    for each in measured_rungs:
+        if each.rung.name in OFF:
+            assert each.error is not None
+            assert abs(each.error) > MOST_WRONG[each.rung.family]
+
+
+@pytest.mark.usefixtures("compiler")
+def test_kernels_of_fmas_are_played_through_and_of_mma_queue(
+    measured_rungs: list[Limited],
+) -> None:
+    """In every rung of the three families; a K loop that is not found would fall back."""
+    models = {(each.rung.family, each.model) for each in measured_rungs}
+    assert models == {("hgemm", "queues"), ("tf32", "queues"), ("simt", "machine code")}
+
+
+# Pairs that the model has in the other order: these are to go. The queues know neither that a
+# third slot hides more of a load nor that whole store sectors help, 1 and 2 % of a time.
 OPEN = {("hgemm_bcf_dbf", "hgemm_k_stages", "bf16")}
 
 
@@ -80,17 +99,20 @@ def test_rungs_that_differ_by_more_than_3_percent_are_in_the_measured_order(
 
 
 @pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("name", [name for name, rung in KERNELS.items() if rung.buffers])
+@pytest.mark.parametrize(
+    "name", [name for name, rung in KERNELS.items() if not isinstance(rung, HopperRung)]
+)
 def test_counts_of_two_depths_give_those_of_a_third(name: str) -> None:
     """Six blocks of 12 K steps, counted as they are and scaled from one block."""
     rung = KERNELS[name]
-    tile = rung.tile
-    m, n, k = 2 * tile.bm, 3 * tile.bn, 12 * tile.bk
+    tile, at_steps = rung.tile, depths(rung)
+    m, n, k = 2 * tile.bm, 3 * tile.bn, 3 * at_steps[0] * tile.bk
     problem = Problem(m, n, k, dtype_of(rung.dtypes[0]))
-    one, two = (counts_of(one_block(rung, problem, gpu_named("h200"), steps)) for steps in STEPS)
-    found = scaled(one, two, 12)
+    one, two = (counts_of(one_block(rung, problem, gpu_named("h200"), steps)) for steps in at_steps)
+    found = scaled(one, two, 3 * at_steps[0], at_steps)
     whole = counts_of(climb(rungs=name, m=m, n=n, k=k, engine="emulator", gpu="h200").reports[name])
-    for field in ("mma_flops", "fma_issues", "shared_wavefronts", "load_bytes", "store_bytes"):
+    fields = ("mma_flops", "fma_issues", "shared_wavefronts", "load_bytes", "store_bytes")
+    for field in (*fields, "l1_clocks"):
         assert 6 * getattr(found, field) == getattr(whole, field), field
     assert 6 * found.instructions == pytest.approx(whole.instructions, rel=0.02)
     assert whole.mma_flops in (0, problem.flops)
@@ -105,16 +127,35 @@ def test_blocks_with_two_sets_of_fragments_are_more_customers() -> None:
     assert set(found.values()) == {1}
 
 
-def test_a_rung_without_tiles_has_no_limits_and_says_why() -> None:
-    problem = Problem(4096, 4096, 4096, dtype_of("fp32"))
-    with pytest.raises(UnsupportedError, match=r"lives by the L1 cache, .* not sgemm_naive"):
-        limited(KERNELS["sgemm_naive"], problem, gpu_named("h200"))
-
-
 def test_a_hopper_rung_has_no_limits_and_says_why() -> None:
     rung = HopperRung("x", "hopper", "x.cu", ("bf16",), Tile(128, 128, 64), 128, 2)
     with pytest.raises(UnsupportedError, match="pipes of wgmma and TMA that x lives by"):
         limited(rung, Problem(4096, 4096, 4096, dtype_of("bf16")), gpu_named("h200"))
+
+
+@pytest.mark.usefixtures("compiler")
+def test_what_l1_keeps_is_read_from_l2_once() -> None:
+    """A block of 32x32 reads 64 rows and columns; a warp 33 lines for each k, or 2."""
+    problem, gpu = Problem(256, 128, 512, dtype_of("fp32")), gpu_named("h200")
+    naive, coalesced = (
+        limited(KERNELS[f"sgemm_{n}"], problem, gpu) for n in ("naive", "coalesced")
+    )
+    clocks = 32 * 32 / 132 / 1979.8 * 512  # of 32 blocks of 32 warps
+    assert naive.limits.us["l1"] == pytest.approx(33 * clocks, rel=1e-3)
+    assert coalesced.limits.us["l1"] == pytest.approx(2 * clocks, rel=1e-3)
+    moved = 32 / 132 / 1979.8 * (64 * 512 * 4 + 1024 * 4) / L2_RATE.value
+    assert coalesced.limits.us["l2"] == pytest.approx(moved, rel=1e-3)
+
+
+def test_a_family_of_unknown_loops_is_left_to_the_queues(
+    monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
+    def none(*_: object) -> None:
+        raise InputError("the loops of the machine code do not make up a K step.")
+
+    monkeypatch.setattr("tilewright.bench.rung_limits.played", none)
+    problem = Problem(256, 128, 64, dtype_of("fp32"))
+    assert limited(KERNELS["sgemm_tiling"], problem, gpu_named("h200")).model == "queues"
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,14 @@ def test_bad_input(words: str, said: str, refused: Any) -> None:
     assert refused(f"limiter {words}").startswith(said)
 
 
-def test_a_family_whose_first_rungs_have_no_limits(shown: Any) -> None:
-    said = " ".join(shown("limiter simt").split())
-    assert "sgemm_best 1 block an SM FMA pipes" in said
-    assert "sgemm_naive: a rung without tiles in shared memory lives by the L1 cache" in said
+def test_kernels_of_fmas_are_played_through(explained: Any, shown: Any) -> None:
+    rows = {row["rung"]: row for row in explained("limiter simt")}
+    assert {row["model"] for row in rows.values()} == {"machine code"}
+    bound = {name: row["binding"] for name, row in rows.items()}
+    assert bound["sgemm_naive"] == bound["sgemm_coalesced"] == "l1"
+    assert bound["sgemm_shared"] == bound["sgemm_tiling"] == "shared"
+    assert bound["sgemm_best"] == "issue"
+    assert rows["sgemm_best"]["fma_us"] == pytest.approx(2 * 4096**3 / 66.9e6)
+    said = " ".join(shown("limiter sgemm_best").split())
+    assert "µs by the model of its machine code" in said
+    assert {row["model"] for row in explained("limiter hgemm_bcf")} == {"queues"}

@@ -6,8 +6,9 @@ import pytest
 
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_named
-from tilewright.model.limiter import Counts, Run, limits
+from tilewright.model.limiter import Counts, Run, clock_mhz, limits
 from tilewright.model.queueing import round_time
+from tilewright.model.rates import L2_BURST, L2_LATENCY, L2_RATE
 
 
 def test_one_customer_takes_the_sum() -> None:
@@ -42,6 +43,7 @@ def test_nothing_to_do_takes_no_time() -> None:
 
 
 H200 = gpu_named("h200")
+LOAD = L2_LATENCY.value + 16384 / L2_BURST.value  # clocks of one step's tiles
 STEP = Counts(256 * 4096, 0, 576, 512, 16384, 0)  # hgemm_bcf's, one K step of 32
 
 
@@ -56,15 +58,46 @@ def test_each_resources_time() -> None:
     assert clocks["shared"] == pytest.approx(128 * 576)
     assert clocks["tensor"] == pytest.approx(128 * 432, rel=2e-3)  # 2428 FLOP a clock and SM
     assert clocks["issue"] == pytest.approx(128 * 512 / 4)
-    assert clocks["l2"] == pytest.approx(128 * 16384 / 48)
-    assert clocks["latency"] == pytest.approx(128 * (340 + 16384 / 75))
+    assert clocks["l2"] == pytest.approx(128 * 16384 / L2_RATE.value)
+    assert clocks["latency"] == pytest.approx(128 * LOAD)
     assert us["dram"] == pytest.approx(1000)
     assert us["fma"] == 0
 
 
 @pytest.mark.parametrize(
+    ("gpu", "flops", "mhz"),
+    [
+        ("h200", 0, 1980),
+        ("h200", 1, 1830),
+        ("a100", 0, 1410),
+        ("a100", 1, 1410),
+        ("rtx5060", 0, 2497),
+    ],
+)
+def test_the_clock_is_that_of_the_pipe_that_multiplies(gpu: str, flops: int, mhz: int) -> None:
+    counts = Counts(flops, 1, 0, 0, 0, 0)
+    assert clock_mhz(counts, gpu_named(gpu)) == pytest.approx(mhz, rel=2e-3)
+
+
+def test_a_kernel_that_is_played_takes_what_its_steps_took() -> None:
+    """By hand: two full waves of 2 blocks an SM and a last one of one; loads and stores beside."""
+    counts = Counts(0, 1, 0, 0, 0, 4800)
+    run = Run(132 * 5, 2, 100, 1, 0)
+    found = limits(counts, run, H200, lambda blocks: 1000.0 * blocks + 7)
+    first, stores = L2_LATENCY.value, 4800 / L2_RATE.value
+    clocks = 2 * (100 * 2007 + first + 2 * stores) + 100 * 1007 + first + stores
+    assert found.predicted_us == pytest.approx(clocks / clock_mhz(counts, H200))
+
+
+def test_without_tiles_only_the_first_load_is_exposed() -> None:
+    us = limits(of(128), Run(132, 1, 128, 0, 0), H200).us
+    assert us["latency"] * 1830 == pytest.approx(LOAD)
+
+
+@pytest.mark.parametrize(
     ("field", "name"),
     [
+        ("l1_clocks", "l1"),
         ("shared_wavefronts", "shared"),
         ("instructions", "issue"),
         ("fma_issues", "fma"),

@@ -215,8 +215,8 @@ def gather(
 
 
 def is_kernel(line: Measurement) -> bool:
-    """Of a GPU, and not a roof's line nor a rival's second timing."""
-    return line.gpu is not None and not (line.name.startswith(_ROOF) or line.name.endswith(_AGAIN))
+    """Of a GPU, and neither a roof's or pipe's line nor a rival's second timing."""
+    return line.gpu is not None and not (line.is_roof or line.name.endswith(_AGAIN))
 
 
 def _of_gpu(lines: Sequence[Measurement], gpu: str | None) -> list[Measurement]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "tilewright.measurement/1"
 ROOF = "roof: "  # how the names of roofs begin
+PIPE = "pipe: "  # and those of single pipes of a multiprocessor, bench/pipes.py
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ class Measurement:
 
     @property
     def is_roof(self) -> bool:
-        """What the GPU can do (bench/roofs.py), not a kernel at a shape."""
-        return self.name.startswith(ROOF)
+        """What the GPU or one of its pipes can do, not a kernel at a shape."""
+        return self.name.startswith((ROOF, PIPE))
 
     @property
     def machine(self) -> str:

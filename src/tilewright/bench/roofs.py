@@ -102,7 +102,9 @@ def from_lines(lines: Sequence[record.Measurement]) -> Roofs:
 
     Raises: InputError when a roof is missing or the lines are of several runs, GPUs or types.
     """
-    roofs = [line for line in lines if line.is_roof and line.correct is not False]
+    roofs = [
+        line for line in lines if line.name.startswith(record.ROOF) and line.correct is not False
+    ]
     runs = sorted({(line.taken, line.machine, line.dtype) for line in roofs})
     if len(runs) != 1:
         raise InputError(f"roofs must be of one run, GPU and dtype; there are {len(runs)}: {runs}.")

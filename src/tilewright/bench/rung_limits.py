@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.bench.inputs import operands
 from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.bench.record import Measurement
 from tilewright.bench.rung_code import hash_of
+from tilewright.bench.rung_replay import SECTOR, Played, l1_clocks, played
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.gpus import Gpu, gpu_reported
@@ -28,13 +29,16 @@ _MMA = re.compile(r"mma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.")
 _HALF_RATE, _TWICE = ("tf32",), ("e4m3", "e5m2", "s8", "u8")
 _FP32 = re.compile(r"(fma|mul|add|sub)\.(r[nzmp]\.)?(ftz\.)?(sat\.)?f32$")
 STEPS = (4, 8)  # K steps of the two runs; even, since loops are unrolled in twos
-SECTOR = 32
+UNROLLED = 16  # steps of one k that the compiler makes in one pass, where there are no tiles
 WARPS_OF_A_STREAM = 8  # two for each scheduler
 
 
 @dataclass(frozen=True)
 class Limited:
-    """A rung on a problem: its limits, how it is resident, and the newest time measured."""
+    """A rung on a problem: its limits, how it is resident, and the newest time measured.
+
+    `model` says where the time of all together is from: "machine code" or "queues".
+    """
 
     rung: KernelRung
     problem: Problem
@@ -42,6 +46,7 @@ class Limited:
     limits: Limits
     run: Run
     measured: Measurement | None
+    model: str = "queues"
 
     @property
     def error(self) -> float | None:
@@ -57,31 +62,73 @@ def limited(
     """Counts one block at two depths of K and scales: blocks do equal work, steps too.
 
     Raises: InputError for a problem that the rung does not take, ToolchainError without NVRTC,
-    UnsupportedError for what the emulator does not model, for a rung without tiles in shared
-    memory and for a Hopper rung. Cost: 0.1 s and a compilation.
+    UnsupportedError for what the emulator does not model and for a Hopper rung.
+    Cost: 0.1 s and a compilation; for kernels of FMAs a second more.
     """
     if why := rung.refusal(problem, gpu.shared_bytes_per_block, gpu.arch):
         raise InputError(why)
     if isinstance(rung, HopperRung):
         raise UnsupportedError(
             f"the model does not know the pipes of wgmma and TMA that {rung.name} lives by; take "
-            "a rung of hgemm or simt."
+            "a rung of hgemm, tf32 or simt."
         )
-    if not rung.buffers:
-        raise UnsupportedError(
-            "a rung without tiles in shared memory lives by the L1 cache, whose hits the model "
-            f"does not know; take one with tiles, not {rung.name}."
-        )
-    few, many = (one_block(rung, problem, gpu, steps) for steps in STEPS)
+    low, high = depths(rung)
+    few, many = (one_block(rung, problem, gpu, steps) for steps in (low, high))
     steps = problem.k // rung.tile.bk
     used = build_rung(rung, problem, gpu.arch).resources[KERNEL]
     shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
     held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
     dram_bytes = _dram_bytes(rung, problem, gpu, held)
     run = Run(rung.tiles(problem), held, steps, rung.buffers, dram_bytes, streams(rung))
-    counts = scaled(counts_of(few), counts_of(many), steps)
-    found = limits(counts, run, gpu)
-    return Limited(rung, problem, gpu, found, run, newest(lines, rung, problem, gpu))
+    first, second = counts_of(few), counts_of(many)
+    counts = scaled(first, second, steps, (low, high))
+    l2_share = _l2_share(rung, problem, counts)
+    counts = replace(counts, load_bytes=counts.load_bytes * l2_share)
+    a_step = (second.fma_issues - first.fma_issues) / (high - low)
+    code = _code(rung, problem, gpu, many, a_step, l2_share)
+    clocks = None
+    if code is not None:
+        counts = replace(counts, instructions=code.instructions * steps)
+        clocks = code.clocks
+    found = limits(counts, run, gpu, clocks)
+    model = "machine code" if code is not None else "queues"
+    return Limited(rung, problem, gpu, found, run, newest(lines, rung, problem, gpu), model)
+
+
+def _code(
+    rung: KernelRung,
+    problem: Problem,
+    gpu: Gpu,
+    report: Report,
+    fma_issues: float,
+    l2_share: float,
+) -> Played | None:
+    """The machine code of a kernel that multiplies by FMAs, if its K loop is found."""
+    if any(_MMA.match(opcode) for opcode in report.instructions):
+        return None
+    cubin = build_rung(rung, problem, gpu.arch).cubin
+    try:
+        return played(cubin, KERNEL, rung.threads // 32, fma_issues, report, l2_share)
+    except InputError:  # loops of a form that is not known: the queues are left
+        return None
+
+
+def depths(rung: KernelRung) -> tuple[int, int]:
+    """K steps of the two runs that are counted."""
+    times = 1 if rung.buffers else UNROLLED
+    return STEPS[0] * times, STEPS[1] * times
+
+
+def _l2_share(rung: KernelRung, problem: Problem, counts: Counts) -> float:
+    """Of the bytes that a block loads those that L2 serves.
+
+    All of them where they go to tiles. Without tiles L1 keeps what a block reads again within a
+    few k, so that each element of its rows of A and columns of B comes from L2 once.
+    """
+    if rung.buffers:
+        return 1.0
+    once = (rung.tile.bm + rung.tile.bn) * problem.k * problem.dtype.bytes
+    return min(1.0, once / counts.load_bytes)
 
 
 def streams(rung: KernelRung) -> int:
@@ -123,6 +170,7 @@ def counts_of(report: Report) -> Counts:
         totals["global_sectors_load"] * SECTOR,
         totals["global_sectors_store"] * SECTOR,
         _scale(products),
+        sum(l1_clocks(each) for each in report.accesses if each.opcode.startswith("ld.global")),
     )
 
 
@@ -134,9 +182,9 @@ def _scale(products: Iterable[str]) -> float:
     return 2.0 if words & set(_TWICE) else 1.0
 
 
-def scaled(few: Counts, many: Counts, steps: int) -> Counts:
-    """The counts at `steps` from those at the two depths of STEPS: a part per step and a rest."""
-    first, second = STEPS
+def scaled(few: Counts, many: Counts, steps: int, at_steps: tuple[int, int] = STEPS) -> Counts:
+    """The counts at `steps` from those at two depths: a part per step and a rest."""
+    first, second = at_steps
 
     def at(low: float, high: float) -> float:
         return low + (high - low) * (steps - first) / (second - first)
@@ -149,6 +197,7 @@ def scaled(few: Counts, many: Counts, steps: int) -> Counts:
         at(few.load_bytes, many.load_bytes),
         at(few.store_bytes, many.store_bytes),
         many.mma_scale,
+        at(few.l1_clocks, many.l1_clocks),
     )
 
 

@@ -11,7 +11,8 @@ from tilewright.cli.explain_options import GpuName, K, M, N, check_range
 from tilewright.cli.options import JsonTarget
 from tilewright.cli.output import check_targets, emit, progress_bar
 from tilewright.errors import InputError, TilewrightError, UnsupportedError
-from tilewright.model.limiter import MEASURED_ARCH, RESOURCES
+from tilewright.model.limiter import RESOURCES
+from tilewright.model.rates import MEASURED_ARCH
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,6 +25,7 @@ WORDS = {
     "fma": "FMA pipes",
     "shared": "shared-memory wavefronts",
     "issue": "instruction issue",
+    "l1": "lines looked up in L1",
     "l2": "L2 bytes",
     "dram": "DRAM bytes",
     "latency": "load latency, not hidden",
@@ -45,7 +47,8 @@ def limiter(
     """Name what binds a rung on a GPU, from the emulator's counts and the GPU's rates.
 
     Each resource alone would take the time shown; the largest binds. The time of all together is
-    a model of resident blocks that share the pipes.
+    a model: of resident blocks that queue for the pipes, or, for kernels of FMAs, of the machine
+    code that all warps of a multiprocessor play through clock by clock.
 
     Example: tilewright explain limiter hgemm_bcf
 
@@ -105,7 +108,8 @@ def _row(found: Limited) -> dict[str, Any]:
         "predicted_tflops": problem.flops / limits.predicted_us / 1e6,
         "measured_us": None if line_ is None else line_.us,
         "taken": None if line_ is None else line_.taken,
-        "error": found.error, "rates_measured": found.gpu.arch == MEASURED_ARCH,
+        "error": found.error, "model": found.model,
+        "rates_measured": found.gpu.arch == MEASURED_ARCH,
     }  # fmt: skip
 
 
@@ -145,7 +149,8 @@ def _resources(each: Limited, most: float, width: int) -> Iterator[Text]:
                 (drawn, "bold red" if binds else "blue"),
             )
     said = (
-        f"bound by {WORDS[limits.binding]}; all together {limits.predicted_us:,.1f} µs by the model"
+        f"bound by {WORDS[limits.binding]}; all together {limits.predicted_us:,.1f} µs by the "
+        f"model of its {each.model}"
     )
     if each.measured is not None:
         said += f", {each.measured.us:,.1f} µs measured ({each.error:+.1%})"
