@@ -52,7 +52,7 @@ def test_a_stale_page_is_told(
     )
     monkeypatch.setattr(script, "PAGE", page)
     assert script.main(["--check"]) == 1
-    assert "is stale; run triton_table.py" in capsys.readouterr().err
+    assert "is stale; run python scripts/triton_table.py" in capsys.readouterr().err
     assert script.main([]) == script.main(["--check"]) == 0
 
 

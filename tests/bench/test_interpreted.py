@@ -18,7 +18,7 @@ from tilewright.bench.inputs import operands
 from tilewright.bench.ladder import climb
 from tilewright.bench.suite_run import Plan, measure_suites
 from tilewright.bench.suites import parse_shapes
-from tilewright.dtypes import BF16, DTYPES
+from tilewright.dtypes import BF16, FP16, FP32
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import ToolchainError
 from tilewright.gpus import GPUS
@@ -88,7 +88,8 @@ def test_the_other_families_do_not_mind(without: Any, compiler: str) -> None:
     without("torch")
     every = climb(m=128, n=128, k=64, engine="emulator", every_family=True)
     status = {row.family: row.status for row in every}
-    assert status == {"hgemm": "ok", "simt": "ok", "cpu": "ok", "triton": "skipped"}
+    assert status.pop("triton") == "skipped"
+    assert set(status.values()) == {"ok"}
     assert every.correct
     assert every.ran
 
@@ -106,7 +107,7 @@ def test_a_child_that_fails_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_every_type_and_layout_is_taken() -> None:
     for rung in TRITON:
-        for dtype in DTYPES.values():
+        for dtype in (BF16, FP16, FP32):
             assert rung.refusal(Problem(1, 17, 130, dtype, "tt")) is None
         assert rung.engine("gpu") == "gpu"
         assert rung.engine("emulator") == "interpreter"
@@ -164,7 +165,7 @@ def test_bf16_is_right_in_any_layout(layout: str) -> None:
 @interpreter
 def test_what_a_rung_fails_with_is_told() -> None:
     """B has three axes, which no problem gives it."""
-    problem = Problem(4, 4, 4, DTYPES["fp32"])
+    problem = Problem(4, 4, 4, FP32)
     a, b = np.zeros((4, 4), np.float32), np.zeros((3, 4, 5), np.float32)
     ((name, c, error),) = interpreted.interpret(["triton_basic"], problem, a, b)
     assert (name, c) == ("triton_basic", None)
