@@ -54,12 +54,13 @@ def test_the_others_take_what_remains_in_the_order_of_their_names() -> None:
 
 def test_many_kernels_can_be_told_apart() -> None:
     """By colour and mark alone where no lines are drawn; 7 in a row share nothing at all."""
-    known = list(styles(f"k{place:02}" for place in range(49 - len(styles([])))).values())
-    assert len(known) == 49
-    assert len({(color, mark) for color, mark, _ in known}) == 49
-    assert len({(color, dash) for color, _, dash in known}) == 49
+    known = list(styles(f"k{place:02}" for place in range(98 - len(styles([])))).values())
+    assert len({(color, mark) for color, mark, _ in known}) == len(known) == 98
+    for part in (known[:49], known[49:]):
+        assert len({(color, dash) for color, _, dash in part}) == 49
     assert [len(set(column)) for column in zip(*known[:7], strict=True)] == [7, 7, 7]
-    for kept in (plot_parts.COLORS, plot_parts.MARKS, plot_parts.DASHES):
+    assert len(set(plot_parts.MARKS)) == 14
+    for kept in (plot_parts.COLORS, plot_parts.DASHES):
         assert len(set(kept)) == 7
 
 

@@ -17,7 +17,8 @@ NEAR = (0.85, 1.25)  # the ratios among which libraries differ
 
 # Okabe and Ito's colours, dark and light in turn.
 COLORS = ("#000000", "#D55E00", "#0072B2", "#CC79A7", "#009E73", "#E69F00", "#56B4E9")
-MARKS = ("o", "s", "^", "D", "v", "P", "X")
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", "p", ">", "d", "*", "h", "8")
+_ROW = len(COLORS)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 
 # A kernel's place gives its colour and mark: new names go to the end, so that none changes.
@@ -38,15 +39,15 @@ def styles(names: Iterable[str]) -> dict[str, tuple[str, str, Any]]:
     """Colour, mark and dash of each kernel: of a known one always the same.
 
     The others take the places behind, in the order of their names. No two of 7 places in a row
-    share any of the three. Of 49, no two share both colour and mark, nor colour and dash: where
-    no lines are drawn, marks must do.
+    share any of the three. Of 98, no two share both colour and mark, of 49 neither colour and
+    dash: where no lines are drawn, marks must do.
     """
     fixed = tuple(dict.fromkeys((*KNOWN, *RUNGS)))
     found = {}
     for place, name in enumerate((*fixed, *sorted(set(names) - set(fixed)))):
-        turn, color = divmod(place, len(COLORS))
-        mark, dash = (color + turn) % len(MARKS), (color + 2 * turn) % len(DASHES)
-        found[name] = (COLORS[color], MARKS[mark], DASHES[dash])
+        turn, color = divmod(place, _ROW)
+        mark, dash = (color + turn) % _ROW, (color + 2 * turn) % _ROW
+        found[name] = (COLORS[color], MARKS[turn // _ROW % 2 * _ROW + mark], DASHES[dash])
     return found
 
 
