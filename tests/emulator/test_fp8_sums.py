@@ -17,7 +17,8 @@ def total(a: list[float], b: list[float], c: float, d: str = "f32", kind: str = 
     left, right = np.array([[a]], "f4"), np.array([b], "f4")[..., None]
     with np.errstate(all="ignore"):
         addend = np.full((1, 1, 1), c, "f4" if d == "f32" else "f2")
-        return fp8_total(left, right, addend, (d, kind, kind))[0, 0]
+        element: Array = fp8_total(left, right, addend, (d, kind, kind))[0, 0]
+    return element
 
 
 @pytest.mark.parametrize(
