@@ -227,11 +227,19 @@ def settled(total: Array, a: Array, b: Array, c: Array) -> Array:
         return total
     whole = (np.matmul(a.astype(np.float64), b.astype(np.float64)) + c).astype(np.float32)
     total = np.where(np.isfinite(total), total, whole)
-    total[np.isnan(total)] = _NAN
+    total[np.isnan(total)] = NAN
     return total
 
 
-_NAN = np.uint32(0x7FFF_FFFF).view(np.float32)
+NAN = np.uint32(0x7FFF_FFFF).view(np.float32)
+
+
+def settled_half(total: Array) -> Array:
+    """Sums rounded to fp16 as the hardware has them: zero is +0, and NaN 0x7FFF."""
+    half: Array = total.astype(np.float16)
+    half[half == 0] = 0
+    half[np.isnan(half)] = np.uint16(0x7FFF).view(np.float16)
+    return half
 
 
 def fused(a: Array, b: Array, c: Array) -> Array:

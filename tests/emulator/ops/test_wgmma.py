@@ -126,10 +126,20 @@ def launch(recorder: ModuleType, form: Any, descs: list[Any], **given: Any) -> A
     return out
 
 
-def bound(d: str, a: Array, b: Array, c: Array) -> Array:
-    """fp32: 2**-24 a partial sum; f16: 2**-11 a rounding, of which fp8 has three."""
+def bound(form: Any, a: Array, b: Array, c: Array) -> Array:
+    """A share of all sizes: f16: 2**-11, one rounding; fp32: 2**-23 each partial sum.
+
+    fp8: each of k products and c is cut by at most 2**-13 of the largest, and so is an fp32 sum.
+    """
     size = np.abs(a) @ np.abs(b).T + np.abs(c)
-    return size * ((a.shape[1] + 2) * 2.0**-23 if d == "f32" else 3 * 2.0**-11)
+    rounding = 2.0**-11 if form.d == "f16" else 0.0
+    terms = a.shape[1] + 2
+    if form.a in ("e4m3", "e5m2"):
+        share = terms * 2.0**-13 + rounding
+    else:
+        share = rounding or terms * 2.0**-23
+    limit: Array = size * share
+    return limit
 
 
 def check(form: Any, got: Array, a: Array, b: Array, c: Array) -> None:
@@ -142,7 +152,7 @@ def check(form: Any, got: Array, a: Array, b: Array, c: Array) -> None:
         return
     near = accumulators(np.zeros((64, form.n), dtype)).shape
     assert got.shape == near
-    limits = accumulators(bound(form.d, a, b, c).astype("f4")).view("f4")
+    limits = accumulators(bound(form, a, b, c).astype("f4")).view("f4")
     wants = accumulators(want.astype("f4")).view("f4")
     numbers = got.view(dtype)
     if form.d == "f16":  # two columns a register; those of fp32 come one by one

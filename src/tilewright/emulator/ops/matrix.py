@@ -24,6 +24,7 @@ from tilewright.emulator.fragments import (
     quad_b,
     quad_c,
     settled,
+    settled_half,
 )
 from tilewright.emulator.ir import Instruction, Operand, Vector
 from tilewright.emulator.machine import Machine
@@ -142,7 +143,7 @@ class Product:
       drops what lies beyond 25 fraction bits, sums, and truncates to fp32 (fp8: in two halves
       from 0, and c is added with a rounding), so that it differs in the last bits.
     - f16: the exact sum, rounded once, as an H200 does it; a sum that rounds to zero is +0.
-      fp8 rounds after each half of k (k % 4 < 2 first) and after c.
+      fp8 rounds after each half of k (k % 4 < 2 first) and after c (of wgmma: `fp8_sums`).
     - f64, and f16 of m8n8k4: fused multiply-adds along k from c on, as an H200 does it.
 
     A sum beyond fp32 is infinity with the sign of the whole, and NaN is 0x7FFFFFFF.
@@ -206,15 +207,11 @@ class Product:
             return _chain(a, b, c, fused_single).astype(np.float16)
         a, b = a.astype(np.float64), b.astype(np.float64)
         if self.kinds[1] == "f16":
-            return _without_minus_zero((np.matmul(a, b) + c).astype(np.float16))
+            return settled_half(np.matmul(a, b) + c)
         first = np.arange(a.shape[-1]) % 4 < 2
         total = np.matmul(a[..., first], b[:, first]).astype(np.float16)
         total = (np.matmul(a[..., ~first], b[:, ~first]) + total).astype(np.float16)
-        return _without_minus_zero((total + c).astype(np.float16))
-
-
-def _without_minus_zero(values: Array) -> Array:
-    return np.where(values == 0, np.float16(0), values)
+        return settled_half(total + c)
 
 
 def _chain(a: Array, b: Array, c: Array, step: Callable[[Array, Array, Array], Array]) -> Array:

@@ -14,13 +14,14 @@ import numpy as np
 
 from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.compiler import Compiler, Fetch
+from tilewright.emulator.fp8_sums import fp8_total
 from tilewright.emulator.fragments import BITS, mma_a, mma_c, values
 from tilewright.emulator.ir import Immediate, Instruction, Operand, Vector
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.matrix import Product
 from tilewright.emulator.ops.registry import Step, op, unsupported
-from tilewright.emulator.wgmma_flight import Form
+from tilewright.emulator.wgmma_flight import Form, Multiply
 from tilewright.emulator.wgmma_operand import SharedOperand
 from tilewright.emulator.wgmma_sums import ROWS, WARPS, Registers
 
@@ -122,7 +123,7 @@ def _constants(kind: _Kind, operands: Sequence[Operand], in_registers: bool) -> 
 
 @op("wgmma", _FORM, f"{_ISA}: wgmma.mma_async")
 def mma_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
-    """D = A·B + D, or A·B where scale-d is false; sums as `mma` makes them."""
+    """D = A·B + D, or A·B where scale-d is false; see `_total` for how it sums."""
     _check_target(compiler, ins)
     kind = _kind(g)
     _, left, right, scale, *rest = ins.operands
@@ -180,11 +181,10 @@ def _form(compiler: Compiler, ins: Instruction, kind: _Kind, constants: _Constan
         [compiler.dest(item, word) for item in into.items],
     )
     fragments = sets.fragments[sets.names(left)] if isinstance(left, Vector) else None
-    half = mma_c(16, BITS[kind.d])
-    product = Product((kind.d, kind.a, kind.b, kind.d), (half,) * 4, kind.saturates)
+    total = _total(kind)
 
     def multiply(a: Array, b: Array, c: Array) -> Array:
-        return product.total(-a if constants.negates else a, b, c)
+        return total(-a if constants.negates else a, b, c)
 
     def left_numbers(words: Array) -> Array:
         numbers = values(words, kind.a)
@@ -196,6 +196,15 @@ def _form(compiler: Compiler, ins: Instruction, kind: _Kind, constants: _Constan
 
     shape = f"{kind.columns}k{kind.k}"
     return Form(compiler.at, shape, registers, fragments, multiply, left_numbers, right_numbers)
+
+
+def _total(kind: _Kind) -> Multiply:
+    """a·b + c: of fp8 in wgmma's own way, of all other types as `mma` has it."""
+    if kind.a in ("e4m3", "e5m2"):
+        kinds = (kind.d, kind.a, kind.b)
+        return lambda a, b, c: fp8_total(a, b, c, kinds)
+    half = mma_c(16, BITS[kind.d])
+    return Product((kind.d, kind.a, kind.b, kind.d), (half,) * 4, kind.saturates).total
 
 
 def _fetches(compiler: Compiler, operand: Operand, count: int, word: str) -> list[Fetch]:
