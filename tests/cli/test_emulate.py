@@ -33,7 +33,8 @@ __global__ void second(Args args, float* y) { y[threadIdx.x] = args.n; }
 
 ROW = ["file", "arch", "passed", "kernel", "symbol", "grid", "block", "part", "checked",
        "completed", "totals", "demands", "findings", "accesses", "instructions", "issues",
-       "printed", "notes", "sass", "sources", "paths", "checks", "saved", "warnings"]  # fmt: skip
+       "bulk", "l2_requests_per_block", "timeline", "printed", "notes", "sass", "sources", "paths",
+       "checks", "saved", "warnings"]  # fmt: skip
 
 
 def row(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
