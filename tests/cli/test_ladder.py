@@ -163,7 +163,7 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
         (["--all", "--rung", "hgemm_bcf"], "--all runs every family; leave out the family and "
          "--rung."),
         ([""], "family='' is not known; use hgemm, simt, tf32, hopper, cpu or triton."),
-        (["--list", "nope"], "family='nope' is not known; use hgemm, simt, tf32, hopper, cpu or "
+        (["--list", "xyz"], "family='xyz' is not known; use hgemm, simt, tf32, hopper, cpu or "
          "triton."),
         (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
