@@ -9,6 +9,18 @@ import numpy as np
 import pytest
 
 import tilewright
+from tilewright.bench.inputs import logical, operands
+from tilewright.build import Source, build
+from tilewright.emulator.arguments import pack
+from tilewright.emulator.compiler import compile_kernel
+from tilewright.emulator.memory import GlobalMemory
+from tilewright.emulator.parse import parse
+from tilewright.emulator.run import How, run
+from tilewright.emulator.trace import Shape
+from tilewright.ladder.rungs import KERNEL, KernelRung
+from tilewright.launch import Launch
+from tilewright.problem import Problem
+from tilewright.verify import judge, oracle
 
 if TYPE_CHECKING:
     from tilewright.emulator.report import Report
@@ -106,3 +118,40 @@ def compute() -> Callable[..., np.ndarray[Any, Any]]:
         return out
 
     return run
+
+
+def _executed_rung(
+    rung: KernelRung, text: str, problem: Problem, arch: str = "sm_80", how: How | None = None
+) -> tuple[Report, bool]:
+    source = Source(rung.file, text, rung.defines(problem.dtype, problem.layout))
+    artifact = build(source, rung.target(arch))
+    module = parse(artifact.ptx)
+    program = compile_kernel(module, module.kernels[KERNEL])
+    a, b = operands(problem, "normal", seed=3)
+    c = np.full((problem.m, problem.n), np.nan, np.float32).astype(problem.dtype.numpy())
+    memory = GlobalMemory()
+    at = memory.allocate(a, "A"), memory.allocate(b, "B"), memory.allocate(c, "C", unset=True)
+    launch = Launch(
+        artifact,
+        KERNEL,
+        rung.grid(problem, sms=1),
+        (rung.threads, 1, 1),
+        rung.params(problem, *at),
+        rung.shared_bytes(problem.dtype),
+        rung.cluster,
+    )
+    params = pack(program.kernel, launch.filled(lambda each: memory.maps.token(each, memory)))
+    shape = Shape(launch.grid, launch.block, launch.shared_bytes, params, launch.cluster)
+    report = run(program, shape, memory, how=how)
+    return report, judge(c, oracle(*logical(problem, a, b), problem.dtype)).correct
+
+
+@pytest.fixture(scope="session")
+def executed_rung(compiler: str) -> Callable[..., tuple[Report, bool]]:
+    """executed_rung(rung, text, problem, arch="sm_80", how=None): the report, and whether the
+    result is right.
+
+    `text` takes the place of the rung's own. There is one multiprocessor, so that a persistent
+    block goes on from one tile to the next.
+    """
+    return _executed_rung

@@ -13,7 +13,7 @@ from tilewright.engines.emulator import EmulatorEngine
 from tilewright.errors import InputError, ToolchainError
 from tilewright.gpus import Gpu
 from tilewright.ladder.python_rungs import CpuRung, TritonRung
-from tilewright.ladder.rungs import KERNEL, KernelRung, select
+from tilewright.ladder.rungs import KERNEL, RUNGS, KernelRung, select
 from tilewright.launch import Launch
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
@@ -265,12 +265,15 @@ def _part(
 
 
 def _joined(parts: Sequence[Ladder]) -> Ladder:
-    first = parts[0]
+    """All rows in the ladder's order: families of one type are one part, and may lie apart."""
+    first, place = parts[0], list(RUNGS).index
+    rows = sorted((row for part in parts for row in part.rows), key=lambda row: place(row.name))
+    reports = {name: report for part in parts for name, report in part.reports.items()}
     return Ladder(
         first.engine,
         first.problem,
-        tuple(row for part in parts for row in part.rows),
-        {name: report for part in parts for name, report in part.reports.items()},
+        tuple(rows),
+        {row.name: reports[row.name] for row in rows if row.name in reports},
         tuple(line for part in parts for line in part.measurements),
         tuple(dict.fromkeys(note for part in parts for note in part.notes)),
         tuple(parts),
