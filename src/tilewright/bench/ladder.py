@@ -265,9 +265,11 @@ def _part(
 
 
 def _joined(parts: Sequence[Ladder]) -> Ladder:
-    """All rows in the ladder's order: families of one type are one part, and may lie apart."""
-    first, place = parts[0], list(RUNGS).index
-    rows = sorted((row for part in parts for row in part.rows), key=lambda row: place(row.name))
+    """All rows in the ladder's order, peers first: families of one type are one part, and may lie
+    apart."""
+    first, place = parts[0], {name: place for place, name in enumerate(RUNGS)}
+    every = [row for part in parts for row in part.rows]
+    rows = sorted(every, key=lambda row: place.get(row.name, -1))
     reports = {name: report for part in parts for name, report in part.reports.items()}
     return Ladder(
         first.engine,
