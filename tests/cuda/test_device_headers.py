@@ -11,7 +11,7 @@ import pytest
 import tilewright
 from tilewright.emulator.report import Report
 from tilewright.model import swizzle
-from tilewright.model.raster import raster
+from tilewright.model.raster import order_named
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="bf16 arrays need ml_dtypes")
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -31,23 +31,24 @@ def run(body: str, includes: str, args: list[Any], params: str, block: int = 32)
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 8), (8, 3), (2, 9), (7, 17), (16, 16), (5, 23)]
 
 
+@pytest.mark.parametrize(("word", "model"), [("raster", "panels"), ("serpentine", "serpentine")])
 @pytest.mark.parametrize(("tiles_m", "tiles_n"), GRIDS)
-def test_raster_is_the_models(tiles_m: int, tiles_n: int) -> None:
+def test_orders_are_the_models(tiles_m: int, tiles_n: int, word: str, model: str) -> None:
     total = tiles_m * tiles_n
     m, n = np.full(total, -1, np.int32), np.full(total, -1, np.int32)
-    body = """
-      for (int id = threadIdx.x; id < tiles_m * tiles_n; id += 32) {
-        const tile::Tile at = tile::raster<8>(id, tiles_m, tiles_n);
+    body = f"""
+      for (int id = threadIdx.x; id < tiles_m * tiles_n; id += 32) {{
+        const tile::Tile at = tile::{word}<8>(id, tiles_m, tiles_n);
         m[id] = at.m; n[id] = at.n;
-      }"""
+      }}"""
     run(
         body,
-        "tile/raster.cuh",
+        f"tile/{word}.cuh",
         [m, n, tiles_m, tiles_n],
         "int* m, int* n, int tiles_m, int tiles_n",
     )
     assert list(zip(m.tolist(), n.tolist(), strict=True)) == [
-        raster(id, tiles_m, tiles_n) for id in range(total)
+        order_named(f"{model}:8").tile(id, tiles_m, tiles_n) for id in range(total)
     ]
     assert len(set(zip(m.tolist(), n.tolist(), strict=True))) == total
 

@@ -209,10 +209,18 @@ def test_a_persistent_rung_has_a_block_a_multiprocessor() -> None:
     assert KERNELS["hgemm_w64"].grid(large, sms=132) == (1024, 1, 1)
 
 
-@pytest.mark.parametrize("rung", select_kernels("hgemm"), ids=lambda rung: rung.name)
+@pytest.mark.parametrize("rung", [rung for rung in KERNELS.values() if rung.buffers],
+                         ids=lambda rung: rung.name)  # fmt: skip
 def test_the_table_says_the_order_of_the_blocks(rung: KernelRung) -> None:
-    widths = set(re.findall(r"tile::raster<(\d+)>", rung.text))
-    assert {rung.order} == ({f"panels:{width}" for width in widths} or {"rows"})
+    words = {"raster": "panels", "serpentine": "serpentine"}
+    found = set(re.findall(r"tile::(raster|serpentine)<(\d+)>", rung.text))
+    assert {rung.order} == ({f"{words[word]}:{width}" for word, width in found} or {"rows"})
+
+
+@pytest.mark.parametrize("rung", KERNELS.values(), ids=lambda rung: rung.name)
+def test_who_may_begin_early_waits_for_what_came_before(rung: KernelRung) -> None:
+    """Without the wait, a launch that overlaps would read what is not written yet."""
+    assert rung.overlap == ("ptx::griddepcontrol_wait();" in rung.text)
 
 
 def test_what_the_block_orders_read() -> None:

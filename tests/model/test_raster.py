@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import pytest
@@ -73,12 +73,24 @@ def test_blocks_outside_the_grid_are_refused(arguments: tuple[int, ...], message
         raster(*arguments)
 
 
-@pytest.mark.parametrize("name", ["rows", "columns", "panels:1", "panels:8", "groups:3"])
+@pytest.mark.parametrize(
+    "name", ["rows", "columns", "panels:1", "panels:8", "groups:3", "serpentine:1", "serpentine:4"]
+)
 def test_every_order_covers_the_grid_once(name: str) -> None:
     order = order_named(name)
     for tiles_m, tiles_n in ((1, 1), (5, 7), (16, 3), (1, 40)):
         walked = [order.tile(block, tiles_m, tiles_n) for block in range(tiles_m * tiles_n)]
         assert sorted(walked) == list(product(range(tiles_m), range(tiles_n)))
+
+
+@pytest.mark.parametrize(("tiles_m", "tiles_n", "width"), [(5, 12, 4), (3, 7, 2), (1, 9, 3)])
+def test_a_serpentine_goes_on_in_the_row_where_a_panel_ends(
+    tiles_m: int, tiles_n: int, width: int
+) -> None:
+    order = order_named(f"serpentine:{width}")
+    rows = [order.tile(block, tiles_m, tiles_n)[0] for block in range(tiles_m * tiles_n)]
+    assert all(abs(after - before) <= 1 for before, after in pairwise(rows))
+    assert rows[: tiles_m * width] == [row for row in range(tiles_m) for _ in range(width)]
 
 
 def test_groups_are_tritons() -> None:

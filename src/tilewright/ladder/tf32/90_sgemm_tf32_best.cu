@@ -8,9 +8,8 @@
 // Expect    128 wavefronts for a product of 64x64x32 by one warp instead of 192, by half of the
 //           instructions. 144 KiB, so sm_86, sm_89 and sm_120 are refused. M in multiples of 128: a
 //           half tile copies its upper rows twice, and stores them once.
-// Found     0.63 of the wavefronts, by 0.53 of the loads. With B as the second operand, 16 moves for
-//           each 8 of K took the place of rounding's. 4096³ tf32 on an H200: 656.8 µs, 209.3 TFLOP/s,
-//           0.60 of torch (2026-11-30T13:57:41Z); 0.61 at 8192³.
+// Found     0.63 of the wavefronts, by 0.53 of the loads, in the emulator's counts. 4096³ tf32 on an
+//           H200: 656.8 µs, 209.3 TFLOP/s, 0.60 of torch (2026-11-30T13:57:41Z); 0.61 at 8192³.
 // Next      mma.sync itself: wgmma multiplies at twice its rate here, as hgemm_best found.
 #include "tile/gemm_args.cuh"
 #include "tile/raster.cuh"
