@@ -26,6 +26,7 @@ pytestmark = pytest.mark.usefixtures("compiler")
 RUNGS = [rung for rung in KERNELS.values() if isinstance(rung, HopperRung)]
 NAMES = [rung.name for rung in RUNGS]
 LAYOUTS = ("nn", "nt")
+BEST = RUNGS[-1]
 
 # --- run ------------------------------------------------------------------------------
 
@@ -104,6 +105,23 @@ def test_the_shapes_are_what_they_are_called(rung: HopperRung) -> None:
     assert blocks == (rung.cluster_m if rung.persistent else 4)
 
 
+def test_best_stores_a_tile_whose_successor_is_too_short(engine: Engine) -> None:
+    """Where K has fewer steps than a tile has panels, its store finds too few products to hide."""
+    check(engine, BEST, Problem(520, 384, 136, BF16, "nt"), sms=2)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "blocks"),
+    [(4096, 4096, 128), (8192, 8192, 128), (4352, 4096, 110), (256, 256, 2), (1, 8, 2)],
+)
+def test_best_has_as_few_blocks_as_end_no_later(m: int, n: int, blocks: int) -> None:
+    problem = Problem(m, n, 64, BF16)
+    assert BEST.grid(problem, 132) == (blocks, 1, 1)
+    most, tiles = max(132 // 2, 1) * 2, BEST.tiles(problem)
+    assert -(-tiles // blocks) == -(-tiles // min(most, tiles))
+    assert -(-tiles // (blocks - 2)) > -(-tiles // blocks) if blocks > 2 else tiles == 2
+
+
 @pytest.mark.parametrize("rung", RUNGS, ids=NAMES)
 @pytest.mark.parametrize(
     ("layout", "m", "n", "k", "said"),
@@ -135,11 +153,13 @@ def code_of(rung: HopperRung, layout: str, arch: str = "sm_90") -> list[SassInst
 def test_the_machine_code_is_hoppers(rung: HopperRung, layout: str) -> None:
     found = Counter(instruction.mnemonic for instruction in code_of(rung, layout))
     tile = rung.tile
-    assert found["HGMMA"] == (tile.bk // 16 if rung.wgmma else 0)
+    panels = tile.bn // 64
+    beside = panels if rung.even else 0  # steps apart from the others, each of which stores a panel
+    assert found["HGMMA"] == (tile.bk // 16 * (1 + beside) if rung.wgmma else 0)
     assert (found["HMMA"] > 0) is not rung.wgmma
     assert found["UTMALDG"] > 0
     assert found["USETMAXREG"] == (2 if rung.threads == 384 else 0)
-    stored = tile.bn // 64 if rung.staged else 0
+    stored = panels * (3 if beside else 1) if rung.staged else 0
     assert (found["UTMASTG"], found["STSM"]) == (stored, 4 * stored)
     assert (found["STG"] == 0) is bool(rung.staged)
     assert found["LDL"] == found["STL"] == 0
@@ -168,7 +188,7 @@ def test_other_chips_counts_are_labelled_and_other_rungs_refused() -> None:
 def step_of(code: list[SassInstruction]) -> int:
     """Instructions from the wait for a full buffer to the branch back behind its products."""
     opcodes = [instruction.opcode for instruction in code]
-    products = [i for i, opcode in enumerate(opcodes) if opcode.startswith("HGMMA")]
+    products = [i for i, opcode in enumerate(opcodes) if opcode.startswith("HGMMA")][-4:]
     waits = [i for i, opcode in enumerate(opcodes) if "TRYWAIT" in opcode and i < products[0]]
     return opcodes.index("BRA", products[-1]) + 1 - waits[-1]
 

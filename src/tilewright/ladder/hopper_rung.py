@@ -38,7 +38,9 @@ class HopperRung(KernelRung):
     `cluster_m` × `cluster_n` blocks run together on as many neighbouring tiles of C: the
     `cluster_n` blocks of a row of tiles share A, those of a column B, and each loads its part.
     Without `wgmma` a rung is compiled for any architecture that has TMA: sm_90 and newer.
-    `store_rows` are the rows of C in one TMA store. `barriers` is the number of mbarriers.
+    `store_rows` are the rows of C in one TMA store. `barriers` is the number of mbarriers. A
+    persistent rung that is `even` has as few blocks as end no later: all of them work off the same
+    number of tiles, or one less.
     In shared memory lie the tiles of A and B, `staged` elements of C and the barriers, and the
     whole is a multiple of 1024 bytes.
     """
@@ -49,6 +51,7 @@ class HopperRung(KernelRung):
     store_rows: int = PANEL
     barriers: int = 0
     wgmma: bool = True
+    even: bool = False
 
     def shared_bytes(self, dtype: DType) -> int:
         used = super().shared_bytes(dtype) + 8 * self.barriers
@@ -81,7 +84,13 @@ class HopperRung(KernelRung):
     def grid(self, problem: Problem, sms: int | None = None) -> Dim3:
         """All tiles along x, or, of a persistent rung, as many whole clusters as the GPU holds."""
         blocks = self.cluster_m * self.cluster_n
-        return super().grid(problem, max(sms // blocks, 1) * blocks if sms else None)
+        if sms is None:
+            return super().grid(problem)
+        clusters = max(sms // blocks, 1)
+        if self.even:
+            tiles = self.tiles(problem) // blocks
+            clusters = -(-tiles // -(-tiles // clusters))
+        return super().grid(problem, clusters * blocks)
 
     @property
     def steps(self) -> tuple[int, int, int]:

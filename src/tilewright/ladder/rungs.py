@@ -123,6 +123,7 @@ def _hopper(
     order: str = "rows",
     wgmma: bool = True,
     overlap: bool = False,
+    even: bool = False,
 ) -> HopperRung:
     return HopperRung(
         name,
@@ -139,6 +140,7 @@ def _hopper(
         barriers=(2 if roles else 1) * buffers,
         wgmma=wgmma,
         overlap=overlap,
+        even=even,
     )
 
 
@@ -234,6 +236,7 @@ KERNELS: dict[str, KernelRung] = {
             cluster_m=2,
             staged=_BOXES,
             overlap=True,
+            even=True,
         ),
     )
 }
