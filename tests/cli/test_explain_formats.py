@@ -44,10 +44,18 @@ def test_the_picture(shown: Any) -> None:
     assert "mma drops the 13 low bits" in shown("formats --dtype tf32 --value 0.1")
 
 
+def test_what_is_said_twice_is_shown_once(explained: Any, shown: Any) -> None:
+    words = "formats --value 3 --value 3 --dtype bf16 --dtype bfloat16"
+    assert shown(words).count("  bf16  3 ") == 1
+    (values,) = [row["values"] for row in explained(words) if row["values"]]
+    assert len(values) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--value many", "value='many' must be a decimal number such as 0.1 or 6e-5."),
+        ("--value many", "value='many' must be a decimal number such as 0.1 or 6e-5,"),
+        (" ".join(f"--value {n}" for n in range(101)), "101 values are more than the 100"),
         ("--value 1e999999999", "value='1e999999999' must be a decimal number"),
         ("--value 1/3", "value='1/3' must be a decimal number"),
         ("--value nan", "value='nan' must be a decimal number"),

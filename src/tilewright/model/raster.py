@@ -51,7 +51,10 @@ def order_named(text: str) -> Order:
     """
     match = re.fullmatch(r"(rows|columns|panels|serpentine|groups)(?::(\d{1,6}))?", text, re.ASCII)
     if match is None or (match[1] in ("rows", "columns")) != (match[2] is None):
-        raise InputError(f"order={text!r} must be rows, columns, panels:8 or groups:8, say.")
+        raise InputError(
+            f"order={text!r} must be rows, columns, panels:W, serpentine:W or groups:W, W being "
+            "the width in tiles, up to six digits, as in panels:8."
+        )
     if match[1] == "rows":
         return Order(text, lambda block, tiles_m, tiles_n: divmod(block, tiles_n))
     if match[1] == "columns":

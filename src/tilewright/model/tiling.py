@@ -48,7 +48,8 @@ def steps(
     (m, n, k), (bm, bn, bk) = mnk, tile
     for name, index, tiles in (("row", at[0], -(-m // bm)), ("col", at[1], -(-n // bn))):
         if not 0 <= index < tiles:
-            raise InputError(f"{name}={index} must be 0..{tiles - 1}: C has so many tiles there.")
+            many = f"{tiles} tile{'s' * (tiles > 1)}"
+            raise InputError(f"{name}={index} must be 0..{tiles - 1}: C has {many} there.")
     rows = at[0] * bm, min((at[0] + 1) * bm, m)
     columns = at[1] * bn, min((at[1] + 1) * bn, n)
     return [
