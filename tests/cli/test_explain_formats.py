@@ -41,7 +41,9 @@ def test_the_picture(shown: Any) -> None:
     said = shown("formats --dtype e4m3 --value 464 --value 465")
     assert "  e4m3  448            off 3.4%     step 32" in said
     assert "NaN (with .satfinite 448): the largest is 448" in said
-    assert "mma drops the 13 low bits" in shown("formats --dtype tf32 --value 0.1")
+    said = " ".join(shown("formats --dtype tf32 --value 1.00048828125").split())
+    assert "tf32 1 " in said  # a tie, to even
+    assert "cvt.rn.tf32 (sm_90 and later) ties to even, as above, cvt.rna.tf32 away" in said
 
 
 def test_what_is_said_twice_is_shown_once(explained: Any, shown: Any) -> None:

@@ -155,8 +155,9 @@ def _verdict(chosen: list[Format]) -> str:
     names = {form.name for form in chosen}
     if "tf32" in names:
         return (
-            "mma drops the 13 low bits of an fp32 operand, which is off by up to a whole step; "
-            "cvt.rna.tf32 before it rounds (ties away from zero)."
+            "mma drops the 13 low bits of an fp32 operand, which is off by up to a whole step. A "
+            "cvt before it rounds: cvt.rn.tf32 (sm_90 and later) ties to even, as above, "
+            "cvt.rna.tf32 away from zero."
         )
     if names != {"bf16", "fp16"}:
         return ""
