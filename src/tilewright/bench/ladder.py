@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
 
 from tilewright.build import Artifact, Source, build
 from tilewright.dtypes import DTYPES, DType, dtype_of
@@ -183,15 +185,15 @@ def climb(
     """
     names = (rungs,) if isinstance(rungs, str) else tuple(rungs or ())
     default = DEFAULT_FAMILY if family is None else family
-    chosen = select(None if every_family or names else default, names)
-    if names and family is not None:
-        select(family)
+    chosen = select(family if names else None if every_family else default, names)
     opened = open_engine(engine, gpu)
     groups = _groups(chosen, None if dtype is None else dtype_of(dtype), opened.name)
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
     given = zip("mnk", (m, n, k), defaults, strict=True)
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
     problems = {kind: Problem(rows, cols, depth, kind, layout) for kind, _ in groups}
+    if opened.name != "gpu":
+        _check_room(problems.values())
     whys = {
         rung.name: why
         for (kind, _), these in groups.items()
@@ -211,6 +213,18 @@ def climb(
         of_these = {rung.name: reasons[rung.name] for rung in these if rung.name in reasons}
         parts.append(_part(opened, runs_on, these, of_these, run))
     return parts[0] if len(parts) == 1 else _joined(parts)
+
+
+def _check_room(problems: Iterable[Problem]) -> None:
+    """Raises: InputError for matrices that this machine cannot hold, before any is made."""
+    for problem in problems:
+        try:
+            np.empty(problem.bytes, np.uint8)  # not touched, so it costs nothing
+        except (MemoryError, ValueError):  # ValueError: beyond what an address reaches
+            raise InputError(
+                f"{problem}: A, B and C take {problem.bytes / 2**30:,.0f} GiB, more than this "
+                "machine's memory has; give a smaller shape."
+            ) from None
 
 
 def _groups(
