@@ -50,8 +50,8 @@ class Traits:
             [_is_strong(each) or at in guesses for at, each in enumerate(words)],
             [each[0] in _ATOMICS for each in words],
             [each[0] in _ATOMICS and "exch" not in each for each in words],
-            [each[0] != "fence" and not {"release", "acq_rel"}.isdisjoint(each) for each in words],
-            [each[0] != "fence" and not {"acquire", "acq_rel"}.isdisjoint(each) for each in words],
+            [_is_access(it) and not {"release", "acq_rel"}.isdisjoint(it) for it in words],
+            [_is_access(it) and not {"acquire", "acq_rel"}.isdisjoint(it) for it in words],
             np.array(["volatile" in each for each in words], bool),
             polls,
             np.array([each[:2] == ["mbarrier", "init"] for each in words], bool),
@@ -96,8 +96,15 @@ def _is_together(words: list[str]) -> bool:
     return "aligned" in words or words[:2] == ["mbarrier", "inval"]
 
 
+def _is_access(words: list[str]) -> bool:
+    """Whether an order that it names is one of its own access: a fence orders others."""
+    return words[0] not in ("fence", "tensormap")
+
+
 def _is_strong(words: list[str]) -> bool:
     """An mbarrier's own instructions are atomics, but for those that begin and end it."""
+    if not _is_access(words):
+        return False
     if "mbarrier" in words:
         return words[1] not in ("init", "inval")
     return words[0] in _ATOMICS or words[:2] == ["cp", "reduce"] or not _STRONG.isdisjoint(words)
