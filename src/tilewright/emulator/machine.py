@@ -83,7 +83,7 @@ class Machine:
         self.bulk = BulkCopies(self)
         self.box_at: dict[int, Box] = {}  # by the address of the tensor map in parameter space
         self.box_of: dict[bytes, Box] = {}  # by the bytes of one in global memory
-        self.map_fences = MapFences(self, trace.map_changes)
+        self.map_fences = MapFences(self, trace.map_releases)
         first = not trace.timeline.events
         self.timeline = Recorder(self, trace.timeline if first else None)
         self.cluster_barrier = ClusterBarrier(self)

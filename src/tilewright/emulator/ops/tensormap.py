@@ -53,14 +53,12 @@ def replace(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
             changed = {}
             for lane, raw in maps.load().items():
                 new = replaced(raw, field, place, int(given[lane]))
-                if new is not None:
+                if new is None:
+                    what = f"no tensor map lies at {int(maps.address[lane]):#x}, and no zeros"
+                    machine.fault_at("invalid-copy", at, what, *lane)
+                else:
                     changed[lane] = new
-                    continue
-                what = (
-                    f"no tensor map lies at {int(maps.address[lane]):#x}, and no {MAP_BYTES} zeros"
-                )
-                machine.fault_at("invalid-copy", at, what, *lane)
-            maps.store(changed, released=False)
+            maps.store(changed)
 
     return step
 
@@ -105,9 +103,7 @@ def cp_fenceproxy(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         machine.fault("invalid-copy", at, "the lanes of a warp name different maps", differs)
         read = _Maps(machine, at, "shared", place, first)
         write = _Maps(machine, at, "global", target, read.on)
-        write.store(
-            {lane: raw for lane, raw in read.load().items() if write.on[lane]}, released=True
-        )
+        write.store({lane: raw for lane, raw in read.load().items() if write.on[lane]})
         machine.fence(mask)
 
     return step
@@ -123,12 +119,7 @@ def _lead(values: Array, first: Array) -> Array:
 def release(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     if ins.operands:
         raise ValueError(f"{ins.opcode} takes none")
-
-    def step(machine: Machine, mask: Mask) -> None:
-        machine.map_fences.release(mask)
-        machine.fence(mask)
-
-    return step
+    return lambda machine, mask: machine.map_fences.release(mask)
 
 
 @op("fence", rf"\.proxy\.tensormap::generic\.acquire\.{_SCOPE}", f"{_SYNC}: fence")
@@ -136,12 +127,7 @@ def acquire(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     where, size = ins.operands
     _check_size(size)
     address = compiler.address(where)
-
-    def step(machine: Machine, mask: Mask) -> None:
-        machine.fence(mask)
-        machine.map_fences.acquire(address(machine.regs), mask)
-
-    return step
+    return lambda machine, mask: machine.map_fences.acquire(address(machine.regs), mask)
 
 
 def _check_size(size: Operand) -> None:
@@ -206,7 +192,7 @@ class _Maps:
         lanes = [(block, warp, lane) for block, warp, lane in np.argwhere(self.on).tolist()]
         return {lane: b"".join(part[lane].tobytes() for part in parts) for lane in lanes}
 
-    def store(self, values: dict[_Lane, bytes], released: bool) -> None:
+    def store(self, values: dict[_Lane, bytes]) -> None:
         on = np.zeros(self._machine.full, bool)
         whole = np.zeros((*self._machine.full, MAP_BYTES), np.uint8)
         for lane, raw in values.items():
@@ -214,7 +200,3 @@ class _Maps:
         parts = whole.view(BY_WIDTH[_PIECE])
         for number, access in enumerate(self._pieces(on)):
             self._memory.store(access, np.ascontiguousarray(parts[..., number]))
-        if self._space == "global":
-            for block, warp, one in values:
-                address = int(self.address[block, warp, one])
-                self._machine.map_fences.changed(address, block, warp, released)
