@@ -129,10 +129,8 @@ def _numbers(tensor_map: TensorMap, base: int) -> dict[str, tuple[int, ...]]:
 
 def _needed(rank: int) -> dict[str, int]:
     """How many numbers of each field a map of this rank has."""
-    per_dimension = {"global_stride": rank - 1}
-    return {
-        field: per_dimension.get(field, min(count, rank)) for field, (_, count) in _FIRST.items()
-    }
+    most = {"global_stride": rank - 1, "l2_promotion": 0}  # which no instruction sets
+    return {field: most.get(field, min(count, rank)) for field, (_, count) in _FIRST.items()}
 
 
 def _mask(rank: int) -> int:
@@ -192,7 +190,6 @@ def _lacking(numbers: list[int], rank: int) -> list[str]:
         (field, ordinal)
         for field, count in _needed(rank).items()
         for ordinal in range(count)
-        if field != "l2_promotion"  # which no instruction sets
     )
     return [
         field if count_of(field) == 1 else f"{field} {ordinal}"
