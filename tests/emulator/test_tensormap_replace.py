@@ -125,9 +125,7 @@ MUTANTS = [  # what is put in the place of what, what is found
 @pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize("how", SCHEDULES[:2])
 @pytest.mark.parametrize(("name", "instead", "expected"), MUTANTS)
-def test_what_a_map_needs(
-    name: str, instead: str, expected: set[str], how: dict[str, Any]
-) -> None:
+def test_what_a_map_needs(name: str, instead: str, expected: set[str], how: dict[str, Any]) -> None:
     _, _, report = launch(mutant(name, instead), **how)
     found = kinds(report)
     assert expected <= found if expected else not found, report.findings

@@ -18,7 +18,7 @@ from tilewright.emulator.arrays import Array, Mask
 from tilewright.emulator.global_shadow import writers
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.shadow import NOBODY
-from tilewright.tensormap import MAP_BYTES
+from tilewright.emulator.tensor_tokens import USED_BYTES
 
 if TYPE_CHECKING:
     from tilewright.emulator.bulk_issue import Issue
@@ -88,7 +88,7 @@ class MapFences:
             return
         allocation = self._machine.memory.nearest(address)
         assert allocation is not None  # it has been written there
-        where = address - allocation.base + np.arange(0, MAP_BYTES, _CELL)
+        where = address - allocation.base + np.arange(0, USED_BYTES, _CELL)
         early = np.zeros(len(lanes), bool)
         for place in np.flatnonzero(lanes).tolist():
             block, warp = int(issue.who.block[place]), int(issue.who.warp[place])
@@ -108,7 +108,7 @@ class MapFences:
             return None
         size, table = known
         first = (address - allocation.base) // size
-        written = table.written[first : first + MAP_BYTES // size]
+        written = table.written[first : first + USED_BYTES // size]
         return written.copy() if (written != NOBODY).any() else None
 
     def _is_released(self, written: Array) -> bool:

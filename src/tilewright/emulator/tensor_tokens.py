@@ -1,16 +1,17 @@
 """Tensor maps as a kernel sees them: 128 bytes, which may be copied, pointed to and replaced.
 
-    magic, checksum | address | 4 strides | 5 extents | 5 of the box | 5 element strides |
-    rank, type, interleave, swizzle, promotion, fill | which of these are set
+A GPU's bytes are the driver's secret. These say what a TensorMap says, in numbers that
+tensormap.replace can change one by one, also of zeros, and all of it in the first 64 bytes: the
+CuTe DSL copies no more of a map. What was changed in any other way is no map.
 
-A GPU's bytes are the driver's secret; these say what a TensorMap says, so that tensormap.replace
-can change one thing of it, also of 128 zeros. What was changed in any other way is no map.
-Numbers are those of tensormap.replace, PTX ISA, "tensormap.replace: new_val validity".
+    address (8 bytes) | checksum (4) | the other numbers, `_FIELDS`
+
+PTX ISA, "tensormap.replace": what the numbers mean, which is not what the driver's enums say.
 """
 
 from __future__ import annotations
 
-import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -29,17 +30,9 @@ from tilewright.tensormap import (
 if TYPE_CHECKING:
     from tilewright.emulator.memory import GlobalMemory
 
-_HEAD = struct.Struct("<4sI")
-_BODY = struct.Struct("<10Q10H6B2xI8x")
-_MAGIC = b"tmap"
-BASE_OFFSET = _HEAD.size  # where the address of the tensor lies
-_FIRST = {  # where the numbers of a field begin, and how many there are
-    "global_address": (0, 1), "global_stride": (1, 4), "global_dim": (5, 5), "box_dim": (10, 5),
-    "element_stride": (15, 5), "rank": (20, 1), "elemtype": (21, 1), "interleave_layout": (22, 1),
-    "swizzle_mode": (23, 1), "l2_promotion": (24, 1), "fill_mode": (25, 1),
-}  # fmt: skip
-_SET = 26  # which of the numbers before have been set, a bit each
-_MOST = [2**64 - 1] * 10 + [2**16 - 1] * 10 + [2**8 - 1] * 6
+USED_BYTES = 64  # of a map; what follows is zeros, or whatever lay there
+BASE_OFFSET = 0  # where the address of the tensor lies
+_ADDRESS_BYTES, _CHECK_BYTES = 8, 4
 _DTYPES = (
     "u8", "u16", "u32", "s32", "u64", "s64", "fp16", "fp32", "fp32_ftz", "fp64", "bf16", "tf32",
     "tf32_ftz",
@@ -48,9 +41,45 @@ WORDS = {  # what the numbers of a field mean; more there are not on sm_90
     "elemtype": _DTYPES,
     "interleave_layout": INTERLEAVES,
     "swizzle_mode": tuple(SWIZZLE_BYTES),
-    "l2_promotion": L2_PROMOTIONS,
     "fill_mode": OOB_FILLS,
+    "l2_promotion": L2_PROMOTIONS,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """`count` numbers of `bits` each: 0 is none yet, all ones one that no map may have.
+
+    Between them are `least` and those that follow it in steps, up to `most`.
+    """
+
+    count: int
+    bits: int
+    least: int
+    most: int
+    step: int = 1
+
+    @property
+    def bad(self) -> int:
+        return (1 << self.bits) - 1
+
+    def stored(self, value: int) -> int:
+        index, rest = divmod(value - self.least, self.step)
+        return self.bad if rest or not self.least <= value <= self.most else index + 1
+
+    def value(self, stored: int) -> int:
+        return self.least + (stored - 1) * self.step
+
+
+_FIELDS = {
+    "global_stride": _Field(4, 37, 0, 2**40 - 16, 16),
+    "global_dim": _Field(5, 33, 1, 2**32),
+    "box_dim": _Field(5, 9, 1, 256),
+    "element_stride": _Field(5, 4, 1, 8),
+    "rank": _Field(1, 3, 0, 4),  # one less than the rank
+    **{name: _Field(1, 4, 0, len(words) - 1) for name, words in WORDS.items()},
+}
+_Numbers = dict[str, list[int]]  # as they are stored
 
 
 class TensorMaps:
@@ -62,14 +91,25 @@ class TensorMaps:
     def token(self, tensor_map: TensorMap, memory: GlobalMemory, name: str = "") -> bytes:
         """The 128 bytes. Raises: UnsupportedError for maps whose boxes are not modelled."""
         _check(tensor_map)
-        base = tensor_map.base
+        it, base = tensor_map, tensor_map.base
         if isinstance(base, np.ndarray):
             base = memory.allocate(base, name)
-        numbers = [0] * len(_MOST)
-        for field, values in _numbers(tensor_map, base).items():
-            for ordinal, value in enumerate(values):
-                _put(numbers, field, ordinal, value)
-        return _packed([*numbers, _mask(tensor_map.rank)])
+        values = {
+            "global_stride": it.strides,
+            "global_dim": it.shape,
+            "box_dim": it.box,
+            "element_stride": it.element_strides,
+            "rank": (it.rank - 1,),
+            "elemtype": (_DTYPES.index(it.dtype),),
+            "interleave_layout": (INTERLEAVES.index(it.interleave),),
+            "swizzle_mode": (tuple(SWIZZLE_BYTES).index(it.swizzle),),
+            "fill_mode": (OOB_FILLS.index(it.oob_fill),),
+            "l2_promotion": (L2_PROMOTIONS.index(it.l2_promotion),),
+        }
+        numbers = _nothing()
+        for field, given in values.items():
+            numbers[field][: len(given)] = [_FIELDS[field].stored(value) for value in given]
+        return _packed(base, numbers)
 
     def find(self, raw: bytes) -> TensorMap | None:
         """The map that these bytes mean, at its address; None for bytes that mean none.
@@ -77,125 +117,118 @@ class TensorMaps:
         Raises: InputError for one that lacks something or breaks a rule, UnsupportedError for one
         whose boxes are not modelled.
         """
-        known = self._found.get(raw)
+        used = raw[:USED_BYTES]
+        known = self._found.get(used)
         if known is None:
-            numbers = _unpacked(raw)
-            if numbers is None or not numbers[_SET]:
+            unpacked = _unpacked(raw)
+            if unpacked is None or not any(used):
                 return None
-            known = _map_of(numbers)
+            known = _map_of(*unpacked)
             _check(known)
-            self._found[raw] = known
+            self._found[used] = known
         return known
 
 
 def count_of(field: str) -> int:
     """How many numbers a field of tensormap.replace has: one, or one for each dimension."""
-    return _FIRST[field][1]
+    return 1 if field == "global_address" else _FIELDS[field].count
 
 
 def replaced(raw: bytes, field: str, ordinal: int, value: int) -> bytes | None:
-    """A map with one number changed; None where the bytes are neither a map nor all zero."""
-    numbers = _unpacked(raw)
-    if numbers is None:
+    """A map with one number changed; None where the bytes are neither a map nor zeros."""
+    unpacked = _unpacked(raw)
+    if unpacked is None:
         return None
-    place = _put(numbers, field, ordinal, value)
-    numbers[_SET] |= 1 << place
-    return _packed(numbers)
+    address, numbers = unpacked
+    if field == "global_address":
+        address = value
+    else:
+        numbers[field][ordinal] = _FIELDS[field].stored(value)
+    return _packed(address, numbers)[:USED_BYTES] + raw[USED_BYTES:]
 
 
-def _put(numbers: list[int], field: str, ordinal: int, value: int) -> int:
-    """A number too large for its place becomes the largest, which no map may have either."""
-    place = _FIRST[field][0] + ordinal
-    numbers[place] = min(value, _MOST[place])
-    return place
+def _nothing() -> _Numbers:
+    return {name: [0] * field.count for name, field in _FIELDS.items()}
 
 
-def _numbers(tensor_map: TensorMap, base: int) -> dict[str, tuple[int, ...]]:
-    it = tensor_map
-    return {
-        "global_address": (base,),
-        "global_stride": it.strides,
-        "global_dim": it.shape,
-        "box_dim": it.box,
-        "element_stride": it.element_strides,
-        "rank": (it.rank - 1,),
-        "elemtype": (_DTYPES.index(it.dtype),),
-        "interleave_layout": (INTERLEAVES.index(it.interleave),),
-        "swizzle_mode": (tuple(SWIZZLE_BYTES).index(it.swizzle),),
-        "l2_promotion": (L2_PROMOTIONS.index(it.l2_promotion),),
-        "fill_mode": (OOB_FILLS.index(it.oob_fill),),
-    }
+def _packed(address: int, numbers: _Numbers) -> bytes:
+    bits, at = 0, 0
+    for name, field in _FIELDS.items():
+        for number in numbers[name]:
+            bits |= number << at
+            at += field.bits
+    rest = bits.to_bytes(USED_BYTES - _ADDRESS_BYTES - _CHECK_BYTES, "little")
+    head = address.to_bytes(_ADDRESS_BYTES, "little")
+    check = crc32(head + rest).to_bytes(_CHECK_BYTES, "little")
+    return (head + check + rest).ljust(MAP_BYTES, b"\0")
 
 
-def _needed(rank: int) -> dict[str, int]:
-    """How many numbers of each field a map of this rank has."""
-    most = {"global_stride": rank - 1, "l2_promotion": 0}  # which no instruction sets
-    return {field: most.get(field, min(count, rank)) for field, (_, count) in _FIRST.items()}
-
-
-def _mask(rank: int) -> int:
-    """All numbers of a map of this rank, as bits."""
-    places = [_FIRST[field][0] + i for field, count in _needed(rank).items() for i in range(count)]
-    return sum(1 << place for place in places)
-
-
-def _packed(numbers: list[int]) -> bytes:
-    body = _BODY.pack(*numbers)
-    return _HEAD.pack(_MAGIC, crc32(body)) + body
-
-
-def _unpacked(raw: bytes) -> list[int] | None:
-    """The numbers, and which of them are set; of zeros none is."""
+def _unpacked(raw: bytes) -> tuple[int, _Numbers] | None:
+    """Address and numbers; of zeros none is set. None for what `_packed` did not make."""
     if len(raw) != MAP_BYTES:
         return None
-    if not any(raw):
-        return [0] * (_SET + 1)
-    magic, checksum = _HEAD.unpack_from(raw)
-    body = raw[_HEAD.size :]
-    return list(_BODY.unpack(body)) if (magic, checksum) == (_MAGIC, crc32(body)) else None
+    numbers, used = _nothing(), raw[:USED_BYTES]
+    if not any(used):
+        return 0, numbers
+    head, check = used[:_ADDRESS_BYTES], used[_ADDRESS_BYTES : _ADDRESS_BYTES + _CHECK_BYTES]
+    rest = used[_ADDRESS_BYTES + _CHECK_BYTES :]
+    if crc32(head + rest) != int.from_bytes(check, "little"):
+        return None
+    bits = int.from_bytes(rest, "little")
+    for name, field in _FIELDS.items():
+        for ordinal in range(field.count):
+            numbers[name][ordinal] = bits & field.bad
+            bits >>= field.bits
+    return int.from_bytes(head, "little"), numbers
 
 
-def _map_of(numbers: list[int]) -> TensorMap:
-    def of(field: str, count: int) -> tuple[int, ...]:
-        first = _FIRST[field][0]
-        return tuple(numbers[first : first + count])
+def _map_of(address: int, numbers: _Numbers) -> TensorMap:
+    _check_set(address, numbers)
+
+    def of(field: str, count: int = 1) -> tuple[int, ...]:
+        return tuple(_FIELDS[field].value(number) for number in numbers[field][:count])
 
     def word(field: str) -> str:
-        return WORDS[field][of(field, 1)[0]]
+        return WORDS[field][of(field)[0]]
 
-    rank = of("rank", 1)[0] + 1
-    if rank > count_of("global_dim"):
-        raise InputError(f"its tensor map has rank {rank}; a tensor map has 1 to 5 dimensions.")
-    if lacks := _lacking(numbers, rank):
-        raise InputError(
-            f"its tensor map lacks {', '.join(lacks)}: of a map that begins as zeros, or has got "
-            "more dimensions, tensormap.replace must set all."
-        )
+    rank = of("rank")[0] + 1
+    promotion = word("l2_promotion") if numbers["l2_promotion"][0] else "none"
     return TensorMap(
         word("elemtype"),
-        of("global_address", 1)[0],
+        address,
         of("global_dim", rank),
         of("global_stride", rank - 1),
         of("box_dim", rank),
         of("element_stride", rank),
         word("interleave_layout"),
         word("swizzle_mode"),
-        word("l2_promotion"),
+        promotion,
         word("fill_mode"),
     )
 
 
-def _lacking(numbers: list[int], rank: int) -> list[str]:
-    places = (
-        (field, ordinal)
-        for field, count in _needed(rank).items()
-        for ordinal in range(count)
-    )
-    return [
-        field if count_of(field) == 1 else f"{field} {ordinal}"
-        for field, ordinal in places
-        if not numbers[_SET] >> _FIRST[field][0] + ordinal & 1
-    ]
+def _check_set(address: int, numbers: _Numbers) -> None:
+    """Raises InputError where a number lacks, or is one that no map may have."""
+    rank_field, stored = _FIELDS["rank"], numbers["rank"][0]
+    rank = rank_field.value(stored) + 1 if 0 < stored < rank_field.bad else 1
+    lacks = [] if address else ["global_address"]
+    for name, field in _FIELDS.items():
+        needed = {"global_stride": rank - 1, "l2_promotion": 0}.get(name, min(field.count, rank))
+        for ordinal, number in enumerate(numbers[name][:needed]):
+            shown = name if field.count == 1 else f"{name} {ordinal}"
+            if number == field.bad:
+                steps = f" in steps of {field.step}" if field.step > 1 else ""
+                raise InputError(
+                    f"its tensor map has got a {shown} that is not {field.least} to "
+                    f"{field.most:,}{steps}."
+                )
+            if not number:
+                lacks.append(shown)
+    if lacks:
+        raise InputError(
+            f"its tensor map lacks {', '.join(lacks)}: of a map that begins as zeros, or has got "
+            "more dimensions, tensormap.replace must set all."
+        )
 
 
 def _check(tensor_map: TensorMap) -> None:

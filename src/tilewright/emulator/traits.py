@@ -63,7 +63,12 @@ class Traits:
 
 
 def _moves_bytes(instruction: Instruction, how: dict[str, int]) -> bool:
-    """A compiler copies what lies between the members of a struct in bytes."""
+    """A compiler copies what lies between the members of a struct in bytes.
+
+    Of a tensor map it copies the half that says something; what is none is found when it is used.
+    """
+    if instruction.mnemonic == "tensormap":
+        return True
     if instruction.mnemonic != "ld" or instruction.opcode[-3:] not in (".u8", ".s8", ".b8"):
         return False
     return all(how.get(name, 0) != USED for name in registers(instruction.operands[0]))
