@@ -47,7 +47,8 @@ extern "C" __global__ void k(const u16 *in, u16 *out, Map *maps, int rows, int c
     __syncwarp();
     if (t == 0) {
       u64 at = in_shared(&made);
-      /*address*/ SET_TO("global_address", HERE, "b64", "l", at, in + blockIdx.x * 32 * columns); /**/
+      const u16 *rows_of_mine = in + blockIdx.x * 32 * columns;
+      /*address*/ SET_TO("global_address", HERE, "b64", "l", at, rows_of_mine); /**/
       SET("rank", HERE, "b32", at, "1");
       NTH("box_dim", HERE, "b32", "r", at, 0, 64); NTH("box_dim", HERE, "b32", "r", at, 1, 32);
       NTH("global_dim", HERE, "b32", "r", at, 0, columns);
@@ -63,7 +64,10 @@ extern "C" __global__ void k(const u16 *in, u16 *out, Map *maps, int rows, int c
     /*acquire*/ ACQUIRE(mine); /**/
   }
   /*met*/ __syncthreads(); /**/
-  if (t == /*issuer*/ 0 /**/) { expect(&full, 4096); load_2d(tile, /*map*/ mine /**/, 0, 0, &full); }
+  if (t == /*issuer*/ 0 /**/) {
+    expect(&full, 4096);
+    load_2d(tile, /*map*/ mine /**/, 0, 0, &full);
+  }
   wait(&full, 0);
   for (int i = t; i < 32 * 64; i += blockDim.x) {
     u32 byte = i * 2, where = byte ^ (byte >> 7 & 7) << 4;

@@ -198,7 +198,7 @@ class Issue:
             self.fault("invalid-copy", "its target and its mbarrier are of different blocks",
                        target != signal)  # fmt: skip
         good = many.usable(rows, offset, nbytes, alignment, "fills")
-        known = many._known_words(signal if cta_mask is not None else signal[item], at_word)
+        known = many.known_words(signal if cta_mask is not None else signal[item], at_word)
         words = rows * (self.machine.shared.bytes.shape[1] // WIDTH) + at_word // WIDTH
         self.machine.timeline.issues(many.at, words, nbytes)
         for which in (np.flatnonzero(good & known), np.flatnonzero(~good & known)):
@@ -236,8 +236,11 @@ class Issue:
         own = self.who.block[item]
         return item, own - own % peers + rank
 
-    def _known_words(self, rows: Array, offset: Array) -> Array:
-        """Which mbarriers there are; that those who copy know of them is looked at, too."""
+    def known_words(self, rows: Array, offset: Array, through_copies: bool = True) -> Array:
+        """Which mbarriers there are; that those who copy know of them is looked at, too.
+
+        What signals them goes `through_copies`, or else through the generic proxy.
+        """
         machine = self.machine
         per_row = machine.shared.bytes.shape[1] // WIDTH
         inside = (offset >= 0) & (offset < per_row * WIDTH) & (offset % WIDTH == 0)
@@ -249,9 +252,10 @@ class Issue:
         unseen, unfenced = machine.mbarriers.inits.unknown(self.who, words)
         self.fault("race", "it signals an mbarrier whose mbarrier.init nothing orders before it "
                    "(a barrier of all that use it would)", unseen & exists)  # fmt: skip
-        self.fault("proxy-fence", "it signals an mbarrier that no fence.mbarrier_init or "
-                   "fence.proxy.async has made known to copies since mbarrier.init",
-                   unfenced & exists)  # fmt: skip
+        if through_copies:
+            self.fault("proxy-fence", "it signals an mbarrier that no fence.mbarrier_init or "
+                       "fence.proxy.async has made known to copies since mbarrier.init",
+                       unfenced & exists)  # fmt: skip
         return exists
 
     # --- copies out of shared memory ----------------------------------------------------

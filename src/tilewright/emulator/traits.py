@@ -35,6 +35,7 @@ class Traits:
         bool, ...
     ] = ()  # loads of bytes that are only moved on, as a struct's padding is
     uneven: bool = False  # whether some warps may be ordered that others know nothing of
+    stores_beside: bool = False  # whether there are st.async or red.async
     copies: bool = False  # whether bulk copies or others that mbarriers count run beside the warps
 
     @classmethod
@@ -58,6 +59,7 @@ class Traits:
             how := uses(instructions),
             tuple(_moves_bytes(it, how) for it in instructions),
             any(_orders_some(it) for it in instructions),
+            any(_stores_beside(each) for each in words),
             any(runs_beside(it) for it in instructions),
         )
 
@@ -77,9 +79,12 @@ def _moves_bytes(instruction: Instruction, how: dict[str, int]) -> bool:
 def runs_beside(instruction: Instruction) -> bool:
     """Instructions whose reads and writes go through the asynchronous proxy."""
     words = instruction.opcode.split(".")
-    return words[0] == "wgmma" or ("async" in words and words[0] != "fence" and (
-        "bulk" in words or words[0] in ("st", "red")
-    ))  # fmt: skip
+    bulk = "bulk" in words and "async" in words and words[0] != "fence"
+    return words[0] == "wgmma" or bulk or _stores_beside(words)
+
+
+def _stores_beside(words: list[str]) -> bool:
+    return words[:2] in (["st", "async"], ["red", "async"])
 
 
 def _orders_some(instruction: Instruction) -> bool:

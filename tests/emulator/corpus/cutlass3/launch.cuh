@@ -11,7 +11,7 @@ gemm(const __grid_constant__ Kernel::Params params) {
 #include <cstdio>
 
 template <class T>
-void print(const char* name, const T* numbers, int count) {
+void print_list(const char* name, const T* numbers, int count) {
   std::printf(", \"%s\": [", name);
   for (int i = 0; i < count; i++)
     std::printf("%s%llu", i ? ", " : "", static_cast<unsigned long long>(numbers[i]));
@@ -28,10 +28,10 @@ extern "C" CUresult CUDAAPI cuTensorMapEncodeTiled(
   std::snprintf(reinterpret_cast<char*>(map), sizeof(*map), "tensor map %d", number);
   std::printf("%s{\"tensor\": %d, \"type\": %d, \"swizzle\": %d", number ? ", " : "",
               static_cast<int>(reinterpret_cast<size_t>(tensor) >> 20), type, swizzle);
-  print("shape", shape, rank);
-  print("strides", strides, rank - 1);
-  print("box", box, rank);
-  print("element_strides", steps, rank);
+  print_list("shape", shape, rank);
+  print_list("strides", strides, rank - 1);
+  print_list("box", box, rank);
+  print_list("element_strides", steps, rank);
   std::printf("}");
   number++;
   return CUDA_SUCCESS;
