@@ -188,7 +188,21 @@ def test_cutlass(
     check_product(d, a, b.T, bound)
 
 
-# --- what is missed ---------------------------------------------------------------------
+def test_what_cutlass_needs_is_missed() -> None:
+    text = (CORPUS / "cutlass3" / "fp8.ptx").read_text(encoding="utf-8")
+    launch = json.loads((CORPUS / "cutlass3" / "fp8.json").read_text(encoding="utf-8"))
+    m, n, k = launch["shape"]
+    arrays = [normal(E4M3, m, k), normal(E4M3, n, k), np.zeros((m, n), "f2")]
+    fence = "fence.proxy.async.shared::cta;"
+    assert fence in text
+    report = tilewright.emulate(
+        text.replace(fence, ""), None, launch["grid"], (launch["block"],),
+        [parameters(launch, arrays)], shared_bytes=launch["shared"],
+    )  # fmt: skip
+    assert "proxy-fence" in {finding.kind for finding in report.findings}
+
+
+# --- maps without what they need --------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -212,5 +226,7 @@ def test_what_maps_need_is_missed(name: str, left_out: str, kind: str) -> None:
     else:
         x, y = normal("f4", 32, 64), np.zeros((32, 64), "f4")
         args, grid, block = [tiled(x, (8, 64)), x, y, np.zeros((4, 16), "i8")], 4, 64
-    report = tilewright.emulate("\n".join(kept), None, grid, block, args, shared_bytes=57368)
+    report = tilewright.emulate(
+        "\n".join(kept), None, grid, block, args, shared_bytes=57368, step_limit=2000
+    )
     assert kind in {finding.kind for finding in report.findings}

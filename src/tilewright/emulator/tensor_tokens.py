@@ -234,8 +234,9 @@ def _check_set(address: int, numbers: _Numbers) -> None:
 def _check(tensor_map: TensorMap) -> None:
     if tensor_map.interleave != "none":
         raise UnsupportedError(
-            f"a tensor map with interleave={tensor_map.interleave!r} is not modelled; "
-            "use interleave='none'."
+            f"a tensor map with interleave={tensor_map.interleave!r} is not modelled; use "
+            "interleave='none', with the channels of a slice as the innermost dimension and the "
+            "slices as one of their own."
         )
     inner = tensor_map.box[0] * tensor_map.element_bytes
     if inner < (span := SWIZZLE_BYTES[tensor_map.swizzle]):

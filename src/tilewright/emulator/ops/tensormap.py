@@ -84,7 +84,9 @@ def _check_word(field: str, value: Operand) -> None:
         words = ", ".join(f"{number} = {word}" for number, word in enumerate(known))
         raise ValueError(f"the new {field} {value.value} is not modelled; there is {words}")
     if field == "interleave_layout" and value.value:
-        raise ValueError("an interleaved tensor map is not modelled; use 0, no interleave")
+        raise ValueError(
+            "an interleaved tensor map is not modelled; use 0, and the slices as a dimension"
+        )
 
 
 @op("tensormap", rf"\.cp_fenceproxy\.global\.shared::cta\.tensormap::generic\.release\.{_SCOPE}"

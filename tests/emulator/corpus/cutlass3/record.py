@@ -48,7 +48,7 @@ def record(source: Path) -> None:
         compile_to(source, program, *HOST)
         runs = [json.loads(subprocess.check_output([program])) for _ in range(RUNS)]
     found = runs[0] | {"params": without_padding([bytes.fromhex(run["params"]) for run in runs])}
-    source.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    source.with_suffix(".json").write_text(json.dumps(found) + "\n", encoding="utf-8")
     print(f"{target.name}: {len(text) / 1024:.0f} KB")
 
 
