@@ -152,10 +152,15 @@ def parameters(launch: dict[str, Any], arrays: list[Array]) -> tuple[Any, ...]:
     raw, parts, at = bytes.fromhex(launch["params"]), [], 0
     for number, one in enumerate(launch["maps"]):
         place = raw.index(f"tensor map {number}\0".encode())
-        extents = (tuple(one[name]) for name in ("shape", "strides", "box", "element_strides"))
-        swizzle = tuple(SWIZZLE_BYTES)[one["swizzle"]]
-        array = arrays[one["tensor"] - 1]
-        made = TensorMap(TYPES[one["type"]], array, *extents, swizzle=swizzle)
+        made = TensorMap(
+            TYPES[one["type"]],
+            arrays[one["tensor"] - 1],
+            tuple(one["shape"]),
+            tuple(one["strides"]),
+            tuple(one["box"]),
+            tuple(one["element_strides"]),
+            swizzle=tuple(SWIZZLE_BYTES)[one["swizzle"]],
+        )
         parts += [raw[at:place], made]
         at = place + 128
     return (*parts, raw[at:])
