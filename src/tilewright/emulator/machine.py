@@ -25,6 +25,7 @@ from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
+from tilewright.emulator.map_fences import MapFences
 from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
 from tilewright.emulator.peer_watch import PeerWatch
@@ -81,6 +82,8 @@ class Machine:
         self.mbarriers = Mbarriers(self)
         self.bulk = BulkCopies(self)
         self.box_at: dict[int, Box] = {}  # by the address of the tensor map in parameter space
+        self.box_of: dict[bytes, Box] = {}  # by the bytes of one in global memory
+        self.map_fences = MapFences(self, trace.map_releases)
         first = not trace.timeline.events
         self.timeline = Recorder(self, trace.timeline if first else None)
         self.cluster_barrier = ClusterBarrier(self)
