@@ -28,7 +28,7 @@ WORDS = {
     "l1": "lines looked up in L1",
     "l2": "L2 bytes",
     "dram": "DRAM bytes",
-    "latency": "load latency, not hidden",
+    "latency": "latency, not hidden",
 }
 
 

@@ -112,7 +112,7 @@ TURN = Rate(
     100.0,
     "clocks in which the tensor pipe stands still",
     "assumed: a test of the mbarrier (23), a barrier (10), the first operands (33) and the depth "
-    "of the pipe; half or twice as many change hopper_ring by 6 and 13 %",
+    "of the pipe; half or twice as many change hopper_ring by 6 and 12 %",
 )
 
 FMA_LANES = {"sm_80": 64}  # of an SM; the programming guide's table, else 128
