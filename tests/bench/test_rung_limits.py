@@ -178,6 +178,16 @@ def test_a_hopper_rungs_resources_by_hand() -> None:
 
 
 @pytest.mark.usefixtures("compiler")
+def test_tiles_that_the_edge_cuts_cost_whole_ones() -> None:
+    """Hopper rungs take any extents; here 6 tiles of 128x256, in clusters of 2 along m."""
+    cut, whole = Problem(520, 200, 72, dtype_of("bf16")), Problem(768, 256, 128, dtype_of("bf16"))
+    found, same = (limited(KERNELS["hopper_store"], problem, H200) for problem in (cut, whole))
+    assert (found.run.blocks, found.run.steps) == (same.run.blocks, same.run.steps) == (6, 2)
+    assert found.limits.us["tensor"] == same.limits.us["tensor"]
+    assert found.limits.predicted_us == same.limits.predicted_us
+
+
+@pytest.mark.usefixtures("compiler")
 def test_wgmma_is_set_against_the_clock_that_it_ran_at() -> None:
     """These kernels run into the power cap; mma.sync keeps the data sheet's clock."""
     problem = Problem(4096, 4096, 4096, dtype_of("bf16"))

@@ -77,23 +77,10 @@ def limited(
         raise InputError(why)
     low, high = depths(rung)
     few, many = (one_block(rung, problem, gpu, steps) for steps in (low, high))
-    steps = problem.k // rung.tile.bk
-    used = build_rung(rung, problem, gpu.arch).resources[KERNEL]
-    shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
-    held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
-    run = Run(
-        rung.tiles(problem),
-        held,
-        steps,
-        rung.buffers,
-        _dram_bytes(rung, problem, gpu, held),
-        streams(rung),
-        rung.persistent,
-        TURN.value if takes_turns(rung) else 0.0,
-    )
+    run = _run(rung, problem, gpu)
     blocks = math.prod(cluster(rung))
     first, second = counts_of(few, blocks), counts_of(many, blocks)
-    counts = scaled(first, second, steps, (low, high))
+    counts = scaled(first, second, run.steps, (low, high))
     measured = newest(lines, rung, problem, gpu)
     if counts.wgmma_flops:
         play = _pipes(rung, first, second, high - low, gpu)
@@ -106,11 +93,28 @@ def limited(
     code = _code(rung, problem, gpu, many, a_step, l2_share)
     clocks = None
     if code is not None:
-        counts = replace(counts, instructions=code.instructions * steps)
+        counts = replace(counts, instructions=code.instructions * run.steps)
         clocks = code.clocks
     found = limits(counts, run, gpu, clocks)
     model = "machine code" if code is not None else "queues"
     return Limited(rung, problem, gpu, found, run, measured, model)
+
+
+def _run(rung: KernelRung, problem: Problem, gpu: Gpu) -> Run:
+    """How the rung is launched on the problem, and resident."""
+    used = build_rung(rung, problem, gpu.arch).resources[KERNEL]
+    shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
+    held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
+    return Run(
+        rung.tiles(problem),
+        held,
+        -(-problem.k // rung.tile.bk),
+        rung.buffers,
+        _dram_bytes(rung, problem, gpu, held),
+        streams(rung),
+        rung.persistent,
+        TURN.value if takes_turns(rung) else 0.0,
+    )
 
 
 def _pipes(rung: KernelRung, few: Counts, many: Counts, steps: int, gpu: Gpu) -> Played:
