@@ -40,6 +40,8 @@ FIELDS = [
     "tflops",
     "speedup",
     "rival",
+    "sm_mhz",
+    "power_w",
     "instructions",
     "shared_wavefronts",
     "shared_wavefronts_ideal",
@@ -65,6 +67,8 @@ FIELDS = [
     "blocks_per_sm",
     "intensity",
     "sass",
+    "energy_j",
+    "pj_per_flop",
 ]
 
 needs_nvrtc = pytest.mark.usefixtures("compiler")

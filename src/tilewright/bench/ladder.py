@@ -17,6 +17,7 @@ from tilewright.gpus import Gpu
 from tilewright.ladder.python_rungs import CpuRung, TritonRung
 from tilewright.ladder.rungs import KERNEL, RUNGS, KernelRung, select
 from tilewright.launch import Launch
+from tilewright.model.energy import energy_fields
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.problem import Problem, whole
@@ -41,12 +42,12 @@ class Row:
     """One line of the result, its fields those of the JSON contract; None where they don't apply.
 
     `us` is the median time of a run in microseconds, `speedup` the rival's time ÷ this one,
-    `rel_error` ‖C−R‖F ÷ ‖R‖F against float64. Counts are of the whole launch: `instructions` PTX
-    instructions issued by warps, wavefronts passes of shared memory, sectors 32 bytes each.
-    `intensity` is FLOP per byte copied to shared memory. `sass` says how the machine code
-    differs from the PTX that was counted; None where the two were not compared. Of the family
-    cpu, `us` is the host's wall clock and `arch` its machine; nothing is counted. Nor is it in
-    Triton's interpreter, whose rows say only whether the result is right.
+    `rel_error` ‖C−R‖F ÷ ‖R‖F against float64; clock and power are those while it ran. Counts are
+    of the whole launch: `instructions` PTX instructions issued by warps, wavefronts passes of
+    shared memory, sectors 32 bytes each. `intensity` is FLOP per byte copied to shared memory.
+    `sass` says how the machine code differs from the PTX that was counted; None where the two were
+    not compared. Of the family cpu, `us` is the host's wall clock and `arch` its machine; nothing
+    is counted. Nor is it in Triton's interpreter, whose rows say only whether the result is right.
     """
 
     name: str
@@ -66,6 +67,8 @@ class Row:
     tflops: float | None = None
     speedup: float | None = None
     rival: str | None = None
+    sm_mhz: int | None = None
+    power_w: float | None = None
     instructions: int | None = None
     shared_wavefronts: int | None = None
     shared_wavefronts_ideal: int | None = None
@@ -140,8 +143,8 @@ class Ladder:
         return any(row.status != "skipped" for row in self.rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as the JSON document holds them."""
-        return [asdict(row) for row in self.rows]
+        """The rows as the JSON document holds them: with the energy that follows from power."""
+        return [asdict(row) | energy_fields(row) for row in self.rows]
 
     def __rich__(self) -> Any:
         from tilewright.bench.ladder_table import render
