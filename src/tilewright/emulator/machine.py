@@ -12,13 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.emulator.access import Access
-from tilewright.emulator.arrays import LANES, POISON, UNSET, Array, Mask
+from tilewright.emulator.arrays import LANES, POISON, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
 from tilewright.emulator.barrier_forms import ClusterWait
 from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.bulk import BulkCopies
 from tilewright.emulator.cluster_barrier import ClusterBarrier
-from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.flow import BasicBlock, poll_in
 from tilewright.emulator.fragments import Fragments
@@ -28,6 +27,7 @@ from tilewright.emulator.local import LocalMemory
 from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
 from tilewright.emulator.peer_watch import PeerWatch
+from tilewright.emulator.program import Program
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
@@ -101,15 +101,7 @@ class Machine:
 
     def _registers(self, ids: Array) -> list[Array]:
         program = self.program
-        empty = np.zeros((1, 1, 1), np.uint8)
-        regs: list[Array] = [empty] * program.slots
-        for slot, dtype in enumerate(program.types):
-            raw = np.full(dtype.itemsize, 0 if dtype.kind == "b" else POISON, np.uint8)
-            regs[slot] = raw.view(dtype).reshape(1, 1, 1)
-        for slot in program.flags:
-            regs[slot] = np.full((1, 1, 1), UNSET, np.uint32)
-        for slot, value in program.constants:
-            regs[slot] = value
+        regs = program.registers.copy()
         for slot, name in program.specials:
             regs[slot] = self._special(name, ids)
         for slot, name, offset in program.variable_slots:
