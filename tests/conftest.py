@@ -33,6 +33,14 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def every_rung_kept() -> Iterator[None]:
+    """Tests go over all rungs again and again: the emulator reads each but once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tilewright.emulator.loaded.MOST_KEPT", 400_000)
+        yield
+
+
 @pytest.fixture(scope="session")
 def compiler() -> str:
     """NVRTC's name and version; a test that asks for it is skipped where there is none."""

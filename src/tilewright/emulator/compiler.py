@@ -20,6 +20,7 @@ from tilewright.emulator.flow import (
     polls,
     target_of,
 )
+from tilewright.emulator.fused import Joiner, places_of
 from tilewright.emulator.gather import meetings_of
 from tilewright.emulator.inline import inlined
 from tilewright.emulator.ir import (
@@ -166,6 +167,16 @@ class Compiler:
         if declared is not None:  # the machine's own registers fit
             check_register(self.kernel.instructions[self.at], name, declared, kind)
         return self.slot_of[name], self.types[name]
+
+    def slot(self, operand: Operand, kind: str) -> int | None:
+        """Where a register or a number lies as PTX type `kind`; None for what must be converted,
+        and for a register of which is known whether it was written."""
+        dtype = TYPES[kind]
+        if isinstance(operand, Immediate):
+            return self._constant(bits(operand, dtype), dtype)
+        if not isinstance(operand, Register) or operand.negated or operand.name in self.flags:
+            return None
+        return self.slot_of[operand.name] if self.types.get(operand.name) == dtype else None
 
     def address(self, operand: Operand) -> Fetch:
         """The byte address of [base + offset], as int64."""
@@ -322,13 +333,15 @@ def _find_ends(compiler: Compiler, block: BasicBlock, starts: dict[int, int]) ->
 
 
 def _fill(compiler: Compiler, block: BasicBlock) -> None:
+    steps = Joiner(block.steps)
     for at in range(block.first, block.last):
         compiler.at, instruction = at, compiler.kernel.instructions[at]
         try:
             if instruction.guard is not None and instruction.guard.name in compiler.flags:
-                block.steps.append(watched_guard(compiler, instruction))
+                steps.add(watched_guard(compiler, instruction))
             if instruction is not block.end:
-                block.steps.append(_guarded(compiler, instruction))
+                step = _guarded(compiler, instruction)
+                steps.add(step, places_of(compiler, instruction))
                 continue
             if instruction.guard is not None:
                 block.guard = compiler.source(instruction.guard, "pred")
@@ -336,6 +349,7 @@ def _fill(compiler: Compiler, block: BasicBlock) -> None:
                 block.barrier = barrier_of(compiler, instruction)
         except ValueError as error:
             raise unsupported(instruction, f"its operands are not understood: {error}") from error
+    steps.flush()
 
 
 def _guarded(compiler: Compiler, instruction: Instruction) -> Step:

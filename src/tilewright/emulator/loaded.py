@@ -17,8 +17,8 @@ from tilewright.emulator.parse import parse
 from tilewright.emulator.program import Program
 from tilewright.errors import UnsupportedError
 
-# Instructions and registers take about 800 bytes each, compiled, and a GEMM kernel has 3,000.
-MOST_KEPT = 80_000
+# Instructions and registers take about 500 bytes each, compiled, and a GEMM kernel has 4,000.
+MOST_KEPT = 100_000
 _CHARACTERS = 500  # of a text that take as much as an instruction
 _OF_A_MODULE = 50
 
@@ -53,7 +53,7 @@ def loaded(text: str, name: str | None = None, owner: str = "") -> Loaded:
     A launch's memory tells the variables of modules apart by their identity, so texts of different
     `owner`s, which are equal and must not share their variables, are read by themselves.
     Raises: UnsupportedError, as `parse`.
-    Cost: that of `parse` and `compile_kernel` once, then 0.1 ms; 60 MB at most are kept.
+    Cost: that of `parse` and `compile_kernel` once, then 0.1 ms; 50 MB at most are kept.
     """
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
     key = digest, name, owner, "" if name is None else _working_folder()
