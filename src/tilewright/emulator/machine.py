@@ -64,7 +64,7 @@ class Machine:
         traits = None if self.hazards is None else self.hazards.traits
         self.local = LocalMemory(self.full, program.local_bytes, traits)
         self.steps = self.polls = 0
-        self.repetition = Repetition()
+        self.repetition, self.idling = Repetition(), Repetition(FEW_POLLS)
         self.killed = np.zeros(self.full, bool)
         self.memory, self.findings, self.counters = trace.memory, trace.findings, trace.counters
         self.params = np.frombuffer(shape.params + bytes([POISON]) * PARAM_TAIL, np.uint8)
@@ -142,12 +142,23 @@ class Machine:
                     changed = self.mbarriers.changed()  # who waits for an mbarrier gets on
                     self.polls = 1 if changed else self.polls + 1
                     self.repetition.forget()
-                    if self.polls > most_polls:
+                    if self.polls > most_polls or self._idles(number):
                         return False
                 self._watch(number)
         self.barriers.deadlock()
         self.cluster_barrier.deadlock()
         return True
+
+    def _idles(self, number: int) -> bool:
+        """Whether the chunk polls without end, as nobody else runs: its state is as it was."""
+        if self.polls == 1:
+            self.idling = Repetition(FEW_POLLS)
+        return self.schedule.repeats and self.idling.found(self, number, self.polls)
+
+    def differs(self) -> None:
+        """What comes may differ from what was, though registers and memory are the same."""
+        self.repetition.forget()
+        self.idling.forget()
 
     def _watch(self, number: int) -> None:
         """Gives up a loop that cannot end, or that has taken too long."""
@@ -156,7 +167,7 @@ class Machine:
             self.stuck(
                 f"{most:,} steps (basic blocks) did not end it; step_limit sets how many may"
             )
-        elif self.schedule.repeats and self.repetition.found(self, number):
+        elif self.schedule.repeats and self.repetition.found(self, number, self.steps):
             self.stuck("registers and memory are again what they were: it repeats itself for ever")
 
     def check_partners(self, at: int, there: Array, valid: Array, mask: Mask) -> None:
