@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
+# Workers of xdist are as many as there are cores: NumPy's own threads would only be in their way,
+# and take a third of the time. Read when NumPy is loaded, in the workers and other child processes.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -27,6 +31,14 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_rung_kept() -> Iterator[None]:
+    """Tests go over all rungs again and again: the emulator reads each but once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tilewright.emulator.loaded.MOST_KEPT", 400_000)
+        yield
 
 
 @pytest.fixture(scope="session")
