@@ -123,6 +123,8 @@ def test_lines_are_the_newest_of_this_code_and_those_that_found_names() -> None:
         ({"m": 8192}, {}),
         ({"m": 512}, {"m": 1024}),
         ({"gpu": "NVIDIA A100-SXM4-40GB"}, {"m": 512}),
+        ({"gpu": None}, {"m": 512}),
+        ({"gpu": "NVIDIA A100-SXM4-40GB"}, {"gpu": None}),
     ],
 )
 def test_which_line_stands_for_a_rung(less: dict[str, Any], more: dict[str, Any]) -> None:
@@ -183,6 +185,13 @@ def test_the_contents() -> None:
         f"| {fam} | [third](#third) | in Python. | not timed | –, rewrite |",
         f"| {other} | [alone](#alone) | sentence of alone. | not timed | first |",
     ]
+
+
+def test_the_contents_have_the_hosts_times_too() -> None:
+    host = line(ALONE, us=1_060_214.7, gpu=None, rival=None, ratio=None, dtype="fp32")
+    found = steps(lines=[host])
+    assert "| 1,060.2 ms on the host, fp32 |" in contents(found.values())
+    assert of_one_shape(found.values()) == {}
 
 
 def test_a_rungs_words_and_question() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.bench import rung_limits
 from tilewright.bench.ladder import climb
 from tilewright.bench.record import load
 from tilewright.bench.rung_limits import (
@@ -19,7 +20,6 @@ from tilewright.bench.rung_limits import (
     depths,
     limited,
     newest,
-    one_block,
     scaled,
     streams,
     takes_turns,
@@ -58,7 +58,7 @@ def problems(rung: KernelRung) -> Iterator[Problem]:
 
 
 @pytest.fixture(scope="module")
-def measured_rungs() -> list[Limited]:
+def measured_rungs(blocks_counted_once: None) -> list[Limited]:
     lines = load(MEASURED)
     return [
         limited(rung, problem, H200, lines)
@@ -120,7 +120,7 @@ def test_rungs_that_differ_by_more_than_3_percent_are_in_the_measured_order(
     assert compared >= 5
 
 
-@pytest.mark.usefixtures("compiler")
+@pytest.mark.usefixtures("compiler", "blocks_counted_once")
 @pytest.mark.parametrize(
     "name",
     [
@@ -136,7 +136,9 @@ def test_counts_of_two_depths_give_those_of_a_third(name: str) -> None:
     m, n, k = 2 * tile.bm, 3 * tile.bn, 3 * at_steps[0] * tile.bk
     problem = Problem(m, n, k, dtype_of(rung.dtypes[0]))
     blocks = math.prod(cluster(rung))
-    one, two = (counts_of(one_block(rung, problem, H200, steps), blocks) for steps in at_steps)
+    one, two = (
+        counts_of(rung_limits.one_block(rung, problem, H200, steps), blocks) for steps in at_steps
+    )
     found = scaled(one, two, 3 * at_steps[0], at_steps)
     whole = counts_of(climb(rungs=name, m=m, n=n, k=k, engine="emulator", gpu="h200").reports[name])
     fields = ("mma_flops", "fma_issues", "shared_wavefronts", "load_bytes", "store_bytes")

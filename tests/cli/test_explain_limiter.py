@@ -13,7 +13,7 @@ from tilewright.bench.rung_limits import Limited, limited
 from tilewright.errors import UnsupportedError
 from tilewright.ladder.rungs import KernelRung, select
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = pytest.mark.usefixtures("compiler", "blocks_counted_once")
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "measurements"

@@ -108,6 +108,8 @@ def _standing(step: Step) -> str:
         return "not timed"
     usual = (line.m, line.n, line.k) == ON_GPU and line.layout == "nn"
     where = line.dtype if usual else f"{line.dtype} {_shape(line)}"
+    if line.gpu is None:
+        return f"{line.us / 1e3:,.1f} ms on the host, {where}"
     if line.ratio is None or line.rival != RIVAL:
         return f"{_us(line.us)} µs, {where}"
     full = min(round(line.ratio * BAR), BAR)
