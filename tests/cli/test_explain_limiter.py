@@ -97,6 +97,7 @@ def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
         ("hgemm_bfc", "rung='hgemm_bfc' is not known; did you mean hgemm_bcf?"),
         ("hgemm -m 100", "m=100 is not a multiple of 128, as hgemm_naive needs; the nearest"),
         ("--measured /nowhere.jsonl", "/nowhere.jsonl cannot be read:"),
+        ("--measured /dev", "measured='/dev' holds no measurements; name a .jsonl file."),
         ("--gpu b200", "gpu='b200' is not in the table; did you mean h200?"),
         ("cpu_blas", "cpu_blas is a function in Python: it has no tile, threads and shared "),
         ("cpu", "cpu_loops is a function in Python: it has no tile, threads and shared "),

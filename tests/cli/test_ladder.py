@@ -293,6 +293,13 @@ def test_the_host_s_family_needs_no_compiler(
     assert "rel." in captured.err
 
 
+def test_the_host_s_family_says_that_no_engine_changes_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["ladder", "cpu", *SMALL, "--engine", "emulator", "--gpu", "a100"]) == 0
+    assert "own processor: gpu=a100 changes nothing." in " ".join(capsys.readouterr().out.split())
+
+
 @needs_nvrtc
 def test_a_reader_who_leaves_early_costs_nothing(tmp_path: Path) -> None:
     """The document is written before the table, and the exit code is the command's own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -215,7 +215,12 @@ def climb(
         run = Run(problems[kind], seed, inputs, tell)
         of_these = {rung.name: reasons[rung.name] for rung in these if rung.name in reasons}
         parts.append(_part(opened, runs_on, these, of_these, run))
-    return parts[0] if len(parts) == 1 else _joined(parts)
+    ladder = parts[0] if len(parts) == 1 else _joined(parts)
+    if all(isinstance(rung, CpuRung) for rung in chosen) and (gpu or engine != "auto"):
+        asked = f"gpu={gpu}" if gpu else f"engine={engine}"
+        said = f"The family cpu runs on this host's own processor: {asked} changes nothing."
+        ladder = replace(ladder, notes=(*ladder.notes, said))
+    return ladder
 
 
 def _check_room(problems: Iterable[Problem]) -> None:

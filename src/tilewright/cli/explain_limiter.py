@@ -82,9 +82,11 @@ def limiter(
     check_targets(json, reads=() if measured is None else (measured,))
     check_range(m=m, n=n, k=k)
     chip = gpu_named(gpu)
-    named = rung or "hgemm"
+    named = "hgemm" if rung is None else rung
     chosen = select_kernels(named) if named in FAMILIES else select_kernels(None, (named,))
     lines = [] if measured is None else load(measured)
+    if measured is not None and not lines:
+        raise InputError(f"measured={str(measured)!r} holds no measurements; name a .jsonl file.")
     found: list[Limited] = []
     refused: dict[str, TilewrightError] = {}
     with progress_bar(json) as tell:
