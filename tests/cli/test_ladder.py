@@ -296,7 +296,7 @@ def test_the_host_s_family_needs_no_compiler(
 def test_the_host_s_family_says_that_no_engine_changes_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(["ladder", "cpu", *SMALL, "--engine", "emulator", "--gpu", "a100"]) == 0
+    assert run(["ladder", "cpu", *SMALL, "--gpu", "a100"]) == 0
     assert "own processor: gpu=a100 changes nothing." in " ".join(capsys.readouterr().out.split())
 
 
