@@ -141,7 +141,7 @@ def grid() -> npt.NDArray[np.float32]:
     """[1, 1, n]: everywhere that a function might be wrong."""
     size = np.concatenate([np.linspace(0, 15, 2500), np.logspace(-45, 38.5, 900)])
     edges = [0, 2.0**-149, 2.0**-126, 3.4028234663852886e38, np.inf, 1e10]
-    every = np.concatenate([size, edges]).astype(np.float32)
+    every = np.concatenate([size, edges, np.arange(8)]).astype(np.float32)
     return np.concatenate([every, -every, [np.float32(np.nan)]])[None, None]
 
 
@@ -151,7 +151,7 @@ POINTWISE: list[Part] = [
     Softcap(1e-3),
     Expression("x > 0 ? x : 0.1f * expf(x) - .1"),
     Expression("x / (1 + expf(-x)) - fminf(x, col) * -erff(x)"),
-    Expression("floorf(x) + logf(fabsf(x)) / sqrtf(x * x + 1) + (x >= 2 && x != 3 || !(x < -4))"),
+    Expression("floorf(x) + logf(fabsf(x)) / sqrtf(x * x + 1) + (x >= 2 && x != 3 || x < -4)"),
     Expression("fmaxf(tanhf(x), exp2f(x)) + ceilf(log2f(x)) * rsqrtf(x + 1) + (row == x)"),
 ]
 
