@@ -50,6 +50,10 @@ class Tile:
     def threads(self) -> int:
         return 32 * (self.bm // self.wm) * (self.bn // self.wn)
 
+    @property
+    def name(self) -> str:
+        return f"{self.bm}x{self.bn}x{self.bk} by {self.threads} threads"
+
     def macros(self) -> dict[str, str]:
         fields = ("bm", "bn", "bk", "wm", "wn", "blocks")
         return {name.upper(): str(getattr(self, name)) for name in fields}
@@ -226,7 +230,7 @@ class Job:
             (struct, epilogue_struct(self.request.epilogue)),
             shared,
         )
-        config = f"{self.tile.bm}x{self.tile.bn}x{self.tile.bk}, {stages} stages"
+        config = f"{self.tile.name}, {stages} stages"
         return Plan(file, config, (step,), us=self.us())
 
     def us(self) -> float:
