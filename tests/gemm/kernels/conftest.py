@@ -192,11 +192,17 @@ def wrong(given: Case) -> str:
         fits = FP32
     exact, bound = (
         np.stack(arrays)
-        for arrays in zip(*((o.exact, o.bound) for o in (oracle(x, y, fits) for x, y in zip(a, b, strict=True))), strict=True)
+        for arrays in zip(
+            *((o.exact, o.bound) for o in (oracle(x, y, fits) for x, y in zip(a, b, strict=True))),
+            strict=True,
+        )
     )
     result = exact
     for part in request.epilogue:
-        low, high = part.numpy(result - bound, given.vectors), part.numpy(result + bound, given.vectors)
+        low, high = (
+            part.numpy(result - bound, given.vectors),
+            part.numpy(result + bound, given.vectors),
+        )
         after = part.numpy(result, given.vectors)
         if part.columns == 2:
             gate, up = np.split(np.abs(result), 2, axis=-1)
@@ -210,7 +216,9 @@ def wrong(given: Case) -> str:
     off = ~(np.abs(got - result) <= bound)
     if off.any():
         where = tuple(int(i) for i in np.argwhere(off)[0])
-        return f"{off.sum()} of {off.size} wrong, first at {where}: {got[where]} for {result[where]}"
+        return (
+            f"{off.sum()} of {off.size} wrong, first at {where}: {got[where]} for {result[where]}"
+        )
     out.view[...] = np.nan
     return "" if np.isnan(out.memory.astype(np.float32)).all() else "written between the elements"
 

@@ -57,9 +57,7 @@ class Simt:
 
     def plans(self, request: Request, gpu: Gpu) -> tuple[Plan, ...]:
         """Of the tiles that this GPU's shared memory holds, and whose blocks a grid counts."""
-        jobs = (
-            Job(request, gpu, tile, tile.stage_bytes, gpu.fp32_tflops) for tile in TILES
-        )
+        jobs = (Job(request, gpu, tile, tile.stage_bytes, gpu.fp32_tflops) for tile in TILES)
         return tuple(_plan(job) for job in jobs if job.fits)
 
 
