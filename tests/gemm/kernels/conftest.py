@@ -12,15 +12,18 @@ import numpy.typing as npt
 import pytest
 
 from tilewright.build import build
-from tilewright.dtypes import FP32, DType
+from tilewright.dtypes import DType
+from tilewright.emulator.report import Report
+from tilewright.engines.base import Engine
+from tilewright.engines.choose import open_engine
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.gemm.kernels.source import columns
+from tilewright.engines.probe import gpus_found
 from tilewright.gemm.matrix import Matrix
 from tilewright.gemm.part import Part, Wide
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
-from tilewright.gemm.step import WORKSPACE, Address, Value
-from tilewright.gpus import GPUS
+from tilewright.gemm.step import WORKSPACE, Address, Bindings, Step, Value
+from tilewright.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_reported
 from tilewright.verify import oracle
 
 HERE = Path(__file__).parent
@@ -154,96 +157,98 @@ def case(
         memory = operands[name].memory
         memory[:] = random.standard_normal(memory.shape, np.float32)
     operands["out"].memory[:] = np.nan
-    matrices = {name: one.matrix for name, one in operands.items()}
-    return Case(Request(**matrices, batch=batch, epilogue=tuple(chain)), operands, vectors)
-
-
-def run(given: Case, plan: Plan, gpu: str = "h200") -> list[Any]:
-    """Runs a plan in the emulator: `out` of the case holds the result. Returns the reports."""
-    engine = EmulatorEngine(GPUS[gpu])
-    bindings: dict[str, int] = {}
-    buffers = {name: engine.upload(one.memory) for name, one in given.operands.items()}
-    for name, one in given.operands.items():
-        bindings[name] = buffers[name].address + one.start * one.matrix.dtype.bytes
-    for name, vector in given.vectors.items():
-        bindings[name] = engine.upload(vector).address
-    if plan.workspace_bytes:
-        workspace = engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
-        bindings[WORKSPACE] = workspace.address
-    reports = []
-    for step in plan.steps:
-        source = replace(step.source, include_path=(str(HERE),))
-        artifact = build(source, step.arch)
-        assert artifact.resources[step.kernel].spill_bytes == 0, plan
-        reports.append(engine.launch(step.launch(artifact, bindings)))
-    given.operands["out"].memory[:] = engine.download(buffers["out"])
-    return reports
-
-
-def wrong(given: Case) -> str:
-    """What is wrong with the result, "" if nothing is. What lies between its elements must still be
-    NaN; with a gate, whose bound is the product's, derived, of normal sums."""
-    request, out = given.request, given.operands["out"]
-    a, b = given.operands["a"].view, given.operands["b"].view
-    fits = replace(
-        request.a.dtype, unit_roundoff=out.matrix.dtype.unit_roundoff, tiny=out.matrix.dtype.tiny
-    )
-    if request.a.dtype == out.matrix.dtype == FP32:
-        fits = FP32
-    exact, bound = (
-        np.stack(arrays)
-        for arrays in zip(
-            *((o.exact, o.bound) for o in (oracle(x, y, fits) for x, y in zip(a, b, strict=True))),
-            strict=True,
-        )
-    )
-    result = exact
-    for part in request.epilogue:
-        low, high = (
-            part.numpy(result - bound, given.vectors),
-            part.numpy(result + bound, given.vectors),
-        )
-        after = part.numpy(result, given.vectors)
-        if part.columns == 2:
-            gate, up = np.split(np.abs(result), 2, axis=-1)
-            gate_bound, up_bound = np.split(bound, 2, axis=-1)
-            bound = gate * up_bound + up * gate_bound + gate_bound * up_bound
-        else:
-            bound = np.maximum(np.abs(low - after), np.abs(high - after))
-        result = after
-        bound = bound + 2 * (2.0**-24 + fits.unit_roundoff) * np.abs(result) + fits.tiny
-    got = out.view.astype(np.float64)
-    off = ~(np.abs(got - result) <= bound)
-    if off.any():
-        where = tuple(int(i) for i in np.argwhere(off)[0])
-        return (
-            f"{off.sum()} of {off.size} wrong, first at {where}: {got[where]} for {result[where]}"
-        )
-    out.view[...] = np.nan
-    return "" if np.isnan(out.memory.astype(np.float32)).all() else "written between the elements"
+    a, b, result = (operands[name].matrix for name in ("a", "b", "out"))
+    request = Request(a, b, result, batch=batch, epilogue=tuple(chain))
+    return Case(request, operands, vectors)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The functions above, for tests that cannot import this file."""
+    """What kernel tests need, on one engine: its body is the same for both."""
 
-    case: Callable[..., Case] = case
-    run: Callable[..., list[Any]] = run
-    wrong: Callable[[Case], str] = wrong
-    laid: Callable[..., Laid] = laid
-    columns: Callable[..., int] = columns
-    layouts: tuple[str, ...] = tuple(LAYOUTS)
+    engine: Engine
+    gpu: Gpu
 
-    def check(self, given: Case, plan: Plan, gpu: str = "h200") -> list[Any]:
-        """Runs and asserts that nothing is wrong. Returns the reports."""
-        reports = run(given, plan, gpu)
-        for report in reports:
+    case = staticmethod(case)
+    laid = staticmethod(laid)
+    layouts = tuple(LAYOUTS)
+
+    def check(self, given: Case, plan: Plan) -> list[Report]:
+        """Runs a plan and asserts that all is right. Returns the emulator's reports."""
+        bindings = {name: self.engine.upload(x).address for name, x in given.vectors.items()}
+        out = None
+        for name, one in given.operands.items():
+            buffer = self.engine.upload(one.memory)
+            bindings[name] = buffer.address + one.start * one.matrix.dtype.bytes
+            out = buffer if name == "out" else out
+        if plan.workspace_bytes:
+            workspace = self.engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
+            bindings[WORKSPACE] = workspace.address
+        reports = [self.launch(step, bindings) for step in plan.steps]
+        assert out is not None
+        given.operands["out"].memory[:] = self.engine.download(out)
+        assert (said := wrong(given)) == "", f"{plan.config}: {said}"
+        return [report for report in reports if report is not None]
+
+    def launch(self, step: Step, bindings: Bindings) -> Report | None:
+        """Builds and runs a step: no spills, no findings."""
+        artifact = build(replace(step.source, include_path=(str(HERE),)), step.arch)
+        assert artifact.resources[step.kernel].spill_bytes == 0, step.source.defines
+        report = self.engine.launch(step.launch(artifact, bindings))
+        if report is not None:
             assert report.completed
             assert report.findings == [], report.findings[0]
-        assert (said := wrong(given)) == "", f"{plan.config}: {said}"
-        return reports
+        return report
 
 
-@pytest.fixture(scope="session")
-def bench(compiler: str) -> Bench:
-    return Bench()
+def wrong(given: Case) -> str:
+    """What is wrong with the result, "" if nothing is. What lies between its elements must still
+    be NaN, as it was before."""
+    out = given.operands["out"]
+    exact, bound = _expected(given)
+    got = out.view.astype(np.float64)
+    off = ~(np.abs(got - exact) <= bound)
+    if off.any():
+        at = tuple(int(i) for i in np.argwhere(off)[0])
+        return f"{off.sum()} of {off.size} wrong, first {at}: {got[at]}, not {exact[at]}"
+    out.view[...] = np.nan
+    return "" if np.isnan(out.memory.astype(np.float32)).all() else "written between the elements"
+
+
+def _expected(given: Case) -> tuple[Wide, Wide]:
+    """The float64 result and what it may differ by: the product's bound, as each part hands it on,
+    and two roundings in fp32 and one of the result for each part."""
+    dtype, out = given.request.a.dtype, given.request.out.dtype
+    stored = (
+        dtype if dtype == out else replace(dtype, unit_roundoff=out.unit_roundoff, tiny=out.tiny)
+    )
+    pairs = zip(given.operands["a"].view, given.operands["b"].view, strict=True)
+    oracles = [oracle(a, b, stored) for a, b in pairs]
+    exact = np.stack([one.exact for one in oracles])
+    bound = np.stack([one.bound for one in oracles])
+    for part in given.request.epilogue:
+        if part.columns == 2:
+            gate, up = np.split(np.abs(exact), 2, axis=-1)
+            of_gate, of_up = np.split(bound, 2, axis=-1)
+            bound = gate * of_up + up * of_gate + of_gate * of_up
+        else:
+            low, high = (part.numpy(exact + sign * bound, given.vectors) for sign in (-1, 1))
+            bound = np.abs(high - low) / 2
+        exact = part.numpy(exact, given.vectors)
+        bound = bound + (2.0**-22 + stored.unit_roundoff) * np.abs(exact) + stored.tiny
+    return exact, bound
+
+
+@pytest.fixture(params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+def bench(request: pytest.FixtureRequest, compiler: str) -> Bench:
+    """On each engine; the GPU's tests are skipped, and counted, where there is none."""
+    if request.param == "gpu" and not gpus_found():
+        pytest.skip("no NVIDIA GPU here")
+    engine = open_engine(request.param)
+    return Bench(engine, gpu_reported(engine.title.split(",")[0]) or GPUS[DEFAULT_GPU])
+
+
+@pytest.fixture
+def bench_of(compiler: str) -> Callable[[str], Bench]:
+    """In the emulator, for a GPU by its name."""
+    return lambda name: Bench(EmulatorEngine(GPUS[name]), GPUS[name])
