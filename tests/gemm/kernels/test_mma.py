@@ -84,7 +84,7 @@ def test_a_chain_of_two_parts_for_each_matrix(bench: Any) -> None:
     """The result lies by columns: the product is the transposed one, but not for the parts."""
     given = bench.case(
         np.random.default_rng(3), BF16, 70, 33, 40, batch=2, layouts=("n8", "n8", "t"),
-        parts=("Shift", "Weigh"),
+        parts=("bias", "scale"),
     )  # fmt: skip
     plan = FAMILY.plans(given.request, bench.gpu)[-1]
     assert ("SWAPPED", "1") in plan.steps[0].source.defines
@@ -95,7 +95,7 @@ def test_a_chain_of_two_parts_for_each_matrix(bench: Any) -> None:
 def test_a_gate_and_what_it_gates(bench: Any, layouts: tuple[str, str, str]) -> None:
     given = bench.case(
         np.random.default_rng(4), FP16, 70, 72, 40, out=FP32, batch=2, layouts=layouts,
-        parts=("Gate", "Weigh"),
+        parts=("gate", "scale"),
     )  # fmt: skip
     bench.check(given, FAMILY.plans(given.request, bench.gpu)[-1])
 
@@ -103,7 +103,7 @@ def test_a_gate_and_what_it_gates(bench: Any, layouts: tuple[str, str, str]) -> 
 def test_vectors_do_not_cross_from_the_gate_to_the_other(bench: Any) -> None:
     """b has 2·31 columns and rows of a multiple of 16 bytes, but its second half begins at 31."""
     given = bench.case(
-        np.random.default_rng(5), BF16, 20, 31, 24, layouts=("n8", "n8", "n"), parts=("Gate",)
+        np.random.default_rng(5), BF16, 20, 31, 24, layouts=("n8", "n8", "n"), parts=("gate",)
     )
     plan = FAMILY.plans(given.request, bench.gpu)[-1]
     assert ("VEC_B", "1") in plan.steps[0].source.defines
