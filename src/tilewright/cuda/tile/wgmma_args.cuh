@@ -29,6 +29,7 @@ static_assert(sizeof(WgmmaArgs) == WGMMA_ARGS_BYTES && AT(A_map) == WGMMA_ARGS_A
                   AT(split_steps) == WGMMA_ARGS_SPLIT_STEPS && AT(splits) == WGMMA_ARGS_SPLITS &&
                   AT(A_step) == WGMMA_ARGS_A_STEP && AT(B_step) == WGMMA_ARGS_B_STEP,
               "wgmma_step.py and wgmma_args.cuh disagree");
+static_assert(sizeof(EPILOGUE) == EPILOGUE_BYTES, "the epilogue's fields and its C++ type disagree");
 #ifdef WGMMA_ARGS_OUT_MAP
 static_assert(AT(out_map) == WGMMA_ARGS_OUT_MAP, "wgmma_step.py and wgmma_args.cuh disagree");
 #endif

@@ -5,18 +5,6 @@
 // the one rounding.
 namespace tile {
 
-// The epilogue with its pointers at one matrix of the batch; tile::Plain has none. Pass a 0 last.
-template <class FUNCTOR>
-__device__ __forceinline__ auto of_matrix(FUNCTOR functor, int matrix, int)
-    -> decltype(functor.select(matrix), functor) {
-  functor.select(matrix);
-  return functor;
-}
-template <class FUNCTOR>
-__device__ __forceinline__ FUNCTOR of_matrix(const FUNCTOR& functor, int, long) {
-  return functor;
-}
-
 // `functor` on acc[64, 2 * COUNT] at (row, col) of D[M, N], and on nothing outside, as it may load
 // there. TRANSPOSED: acc belongs to the transposed product, and rows are the functor's columns.
 template <bool TRANSPOSED, int COUNT, class FUNCTOR>

@@ -9,6 +9,7 @@
 // Store     by TMA where WGMMA_ARGS_OUT_MAP is defined, else element by element at any strides.
 // K         in `splits` ranges of whole steps, each with a matrix of its own in `out`.
 #include "tile/wgmma_args.cuh"
+#include "tile/epilogue_call.cuh"
 #include "tile/operand_batch.cuh"
 #include "tile/ring_skip.cuh"
 #include "tile/serpentine.cuh"
@@ -26,6 +27,15 @@
 #include "ptx/mbarrier_quiet.cuh"
 #include "ptx/named_barrier.cuh"
 #include "ptx/setmaxnreg.cuh"
+#if BN == 256
+#include "ptx/wgmma_m64n256k16.cuh"
+#elif BN == 192
+#include "ptx/wgmma_m64n192k16.cuh"
+#elif BN == 128
+#include "ptx/wgmma_m64n128k16.cuh"
+#else
+#include "ptx/wgmma_m64n64k16.cuh"
+#endif
 
 // --- Tile -------------------------------------------------------------------------------
 constexpr int WM = TURNS > 1 ? BM : BM / CONSUMERS;   // rows of a consumer
@@ -56,7 +66,6 @@ struct Work { int m, n, matrix, split, first, steps; };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1)
 void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE e) {
-  static_assert(sizeof(EPILOGUE) == EPILOGUE_BYTES, "the epilogue's Python and C++ disagree");
   extern __shared__ __align__(1024) unsigned char raw[];
   Smem& s = *reinterpret_cast<Smem*>(raw);
 
@@ -160,7 +169,8 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
     const int row = at_d.m + mine + n / PANELS * MMA_M, col = n % PANELS * PANEL;
 #ifdef WGMMA_ARGS_OUT_MAP
     OUT* box = s.out[consumer][n % BOXES];
-    if (leader) ptx::cp_async_bulk_wait_group_read<BOXES - 1>();
+    if (leader && n == 0) ptx::cp_async_bulk_wait_group_read<0>();  // the last tile's, long ago
+    if (leader && n > 0) ptx::cp_async_bulk_wait_group_read<BOXES - 1>();
     ptx::bar_sync(1 + consumer, 128);                 // the box has been read
     stage(box, n);
     ptx::fence_proxy_async_shared_cta();
@@ -204,7 +214,8 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
     for (int i = 0; i < ROWS; ++i) ptx::wgmma_fence_operands(acc[i]);
     if (LATER && waits) store_all();                  // K was too short for it
     at_d = now;
-    const EPILOGUE epilogue = tile::of_matrix(e, now.matrix, 0);
+    EPILOGUE epilogue = e;
+    tile::select(epilogue, now.matrix, 0);
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
       const int row = now.m + mine + i * MMA_M;
