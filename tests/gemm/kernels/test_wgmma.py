@@ -1,442 +1,202 @@
-"""The product op's Hopper kernel: its family's plans are legal, and right in the emulator."""
+"""wgmma: every tile, layout, type and way to store, batches, gates, splits; what is planned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from tilewright.artifact import Artifact, Source
-from tilewright.build import build
-from tilewright.dtypes import DTYPES, FP32
-from tilewright.engines.emulator import EmulatorEngine
-from tilewright.gemm.kernels.wgmma import CONFIGS, FAMILY, Wgmma
+from tilewright.dtypes import BF16, FP16, FP32, TF32, DType
+from tilewright.gemm.kernels.wgmma import CONFIGS, FAMILY
+from tilewright.gemm.kernels.wgmma_step import Config
 from tilewright.gemm.matrix import Matrix
-from tilewright.gemm.part import Part, Wide
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
-from tilewright.gemm.step import WORKSPACE, Address, Step, Struct, Value
 from tilewright.gpus import GPUS, Gpu
 
 H200 = GPUS["h200"]
 FEW = replace(H200, sms=4)  # so that blocks have several tiles
-HERE = str(Path(__file__).parent)
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Tilt:
-    """x · factor + slope · (3·row − col)."""
-
-    factor: float = 0.5
-    slope: float = 0.125
-    cpp: str = "test::Tilt"
-    header: str = "wgmma_parts.cuh"
-    columns: int = 1
-
-    @property
-    def operands(self) -> Mapping[str, Matrix]:
-        return {}
-
-    @property
-    def fields(self) -> tuple[tuple[str, str, Value], ...]:
-        return ("factor", "f4", self.factor), ("slope", "f4", self.slope)
-
-    def numpy(self, x: Wide, operands: Mapping[str, Array]) -> Wide:
-        return x * self.factor + self.slope * (3 * _rows(x) - _cols(x))
-
-
-@dataclass(frozen=True)
-class Table:
-    """x + table."""
-
-    table: Matrix
-    cpp: str = "test::Table"
-    header: str = "wgmma_parts.cuh"
-    columns: int = 1
-
-    @property
-    def operands(self) -> Mapping[str, Matrix]:
-        return {"table": self.table}
-
-    @property
-    def fields(self) -> tuple[tuple[str, str, Value], ...]:
-        at = self.table
-        strides = (("row", at.row_stride), ("col", at.col_stride), ("matrix", at.batch_stride))
-        return ("at", "u8", Address("table")), *((name, "i8", stride) for name, stride in strides)
-
-    def numpy(self, x: Wide, operands: Mapping[str, Array]) -> Wide:
-        return x + operands["table"]
-
-
-@dataclass(frozen=True)
-class Gate:
-    """max(gate, 0) · up + row − col."""
-
-    cpp: str = "test::Gate"
-    header: str = "wgmma_parts.cuh"
-    columns: int = 2
-
-    @property
-    def operands(self) -> Mapping[str, Matrix]:
-        return {}
-
-    @property
-    def fields(self) -> tuple[tuple[str, str, Value], ...]:
-        return (("unused", "u8", 0),)
-
-    def numpy(self, x: Wide, operands: Mapping[str, Array]) -> Wide:
-        half = x.shape[-1] // 2
-        result: Wide = np.maximum(x[..., :half], 0) * x[..., half:]
-        return result + _rows(result) - _cols(result)
-
-
-def _rows(x: Wide) -> Wide:
-    return np.arange(x.shape[-2], dtype=np.float64)[:, None]
-
-
-def _cols(x: Wide) -> Wide:
-    return np.arange(x.shape[-1], dtype=np.float64)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A request by its extents and types, and how its operands lie: rows (n) or columns (t)
-    contiguous, in the order a, b, out, the lines as far apart as 16 bytes ask for, or, of out,
-    `gap` elements further than they are long. `shared` operands are the same for the batch.
-    """
-
-    m: int
-    n: int
-    k: int
-    layout: str = "ntn"
-    dtype: str = "bf16"
-    out: str = "bf16"
-    batch: int = 1
-    shared: str = ""
-    gap: int | None = None
-    epilogue: Callable[[Case], tuple[Part, ...]] = lambda case: ()
-
-    def __str__(self) -> str:
-        words = [f"{self.m}x{self.n}x{self.k}", self.layout, self.dtype, self.out]
-        words += [f"batch {self.batch} {self.shared}".strip()] * (self.batch > 1)
-        words += [f"gap {self.gap}"] * (self.gap is not None)
-        return " ".join(words)
-
-    @property
-    def request(self) -> Request:
-        epilogue = self.epilogue(self)
-        width = max((part.columns for part in epilogue), default=1)
-        return Request(
-            self.matrix("a", self.m, self.k, self.layout[0], self.dtype),
-            self.matrix("b", self.k, width * self.n, self.layout[1], self.dtype),
-            self.matrix("out", self.m, self.n, self.layout[2], self.out, self.gap),
-            self.batch,
-            epilogue,
-        )
-
-    def matrix(
-        self, name: str, rows: int, cols: int, order: str, dtype: str, gap: int | None = None
-    ) -> Matrix:
-        lines, length = (rows, cols) if order == "n" else (cols, rows)
-        pitch = -(-length // 8) * 8 if gap is None else length + gap
-        strides = (pitch, 1) if order == "n" else (1, pitch)
-        between = 0 if name in self.shared.split() or self.batch == 1 else lines * pitch
-        return Matrix(DTYPES[dtype], rows, cols, *strides, between)
-
-
-def memory(matrix: Matrix, batch: int, rng: np.random.Generator | None) -> Array:
-    """What holds the matrices, line after line: normal numbers, or NaN to be overwritten."""
-    lines, pitch = matrix.rows, matrix.row_stride
-    if matrix.col_stride != 1:
-        lines, pitch = matrix.cols, matrix.col_stride
-    count = batch if matrix.batch_stride else 1
-    shape = (count, lines, pitch)
-    if rng is None:
-        return np.full(shape, np.nan, matrix.dtype.numpy())
-    return rng.standard_normal(shape, np.float32).astype(matrix.dtype.numpy())
-
-
-def seen(held: Array, matrix: Matrix) -> Array:
-    """The matrices [batch, rows, cols] in memory."""
-    if matrix.col_stride == 1:
-        return held[:, :, : matrix.cols]
-    return held[:, :, : matrix.rows].transpose(0, 2, 1)
-
-
-def compiled(step: Step) -> Artifact:
-    """Nothing spills and no wgmma waits for another, whatever a test compiles."""
-    artifact = build(replace(step.source, include_path=(HERE,)), step.arch)
-    used = artifact.resources["gemm"]
-    assert (used.spill_bytes, used.stack_bytes) == (0, 0)
-    assert used.registers * step.block[0] <= 65536
-    assert artifact.serialized == ()
-    return artifact
-
-
-def check(case: Case, plan: Plan) -> None:
-    """Runs the plan in the emulator and holds the result to float64; nothing else is written."""
-    request, rng, engine = case.request, np.random.default_rng(case.m), EmulatorEngine(FEW)
-    matrices = {"a": request.a, "b": request.b}
-    for part in request.epilogue:
-        matrices |= part.operands
-    arrays = {name: memory(each, case.batch, rng) for name, each in matrices.items()}
-    buffers = {name: engine.upload(array) for name, array in arrays.items()}
-    buffers["out"] = engine.upload(memory(request.out, case.batch, None))
-    if plan.workspace_bytes:
-        buffers[WORKSPACE] = engine.empty((plan.workspace_bytes // 4,), FP32.numpy())
-    bindings = {name: buffer.address for name, buffer in buffers.items()}
-    for step in plan.steps:
-        report = engine.launch(step.launch(compiled(step), bindings))
-        assert report.completed
-        assert report.findings == []
-        staged = [
-            row for row in report.accesses if row.opcode.startswith(("stmatrix", "st.shared"))
-        ]
-        assert all(row.wavefronts == row.wavefronts_ideal for row in staged)
-    held = engine.download(buffers["out"])
-    wide = {name: seen(array, matrices[name]).astype(np.float64) for name, array in arrays.items()}
-    exact = wide["a"] @ wide["b"]
-    bound = (4 * np.sqrt(case.k) + case.k / 8) * 2.0**-24 * (np.abs(wide["a"]) @ np.abs(wide["b"]))
-    for part in request.epilogue:
-        if part.columns == 2:  # neither factor grows the other's error by more
-            bound = (np.abs(exact) + bound).max() * 2 * bound[..., : case.n] + 2e-5
-        exact = part.numpy(exact, wide)
-    dtype = request.out.dtype
-    bound = bound + dtype.unit_roundoff * np.abs(exact) + dtype.tiny + 2.0**-22 * np.abs(exact)
-    got = seen(held, request.out).astype(np.float64)
-    assert got.shape == exact.shape
-    assert (np.abs(got - exact) <= bound).all()
-    seen(held, request.out)[...] = 0
-    length = request.out.cols if request.out.col_stride == 1 else request.out.rows
-    assert np.isnan(held[:, :, length:].astype(np.float32)).all()
-
-
-def plan_of(case: Case, config: str, family: Wgmma = FAMILY, gpu: Gpu = FEW) -> Plan:
-    assert family.refusal(case.request, gpu) is None
-    plans = {plan.config: plan for plan in family.plans(case.request, gpu)}
-    return plans[config]
-
-
 SMALL = "64x64x64, 8 stages"
+ALONG = ("n8", "t8", "n8")  # a, b and out as nt has them
+
+
+def request(m: int, n: int, k: int, out: DType = BF16) -> Request:
+    a, b = Matrix(BF16, m, k, k, 1), Matrix(BF16, k, n, 1, k)
+    return Request(a, b, Matrix(out, m, n, n, 1))
+
+
+def plan_of(request: Request, config: str, gpu: Gpu = FEW) -> Plan:
+    assert FAMILY.refusal(request, gpu) is None
+    return {plan.config: plan for plan in FAMILY.plans(request, gpu)}[config]
+
+
+def fastest(request: Request) -> Plan:
+    return min(FAMILY.plans(request, H200), key=lambda plan: plan.us or 0)
+
+
+def splits(plan: Plan) -> tuple[int, int]:
+    """How many, and the steps of each."""
+    fields = dict(plan.steps[0].params[0].values)
+    return int(str(fields["splits"])), int(str(fields["split_steps"]))
 
 
 # --- plans ------------------------------------------------------------------------------
 
 
 def test_every_tile_is_planned_and_fits() -> None:
-    plans = FAMILY.plans(Case(512, 768, 640).request, H200)
+    plans = FAMILY.plans(request(4096, 4096, 640), H200)
     assert {plan.config for plan in plans} == {str(config) for config in CONFIGS}
-    assert all(plan.us and plan.workspace_bytes == 0 for plan in plans)
-    assert all(plan.steps[0].shared_bytes <= H200.shared_bytes_per_block for plan in plans)
-    assert all(plan.steps[0].grid[0] % plan.steps[0].cluster[0] == 0 for plan in plans)
+    for plan in plans:
+        (step,) = plan.steps
+        assert plan.us
+        assert plan.workspace_bytes == 0
+        assert step.shared_bytes <= H200.shared_bytes_per_block
+        assert step.grid[0] <= H200.sms
+        assert step.grid[0] % step.cluster[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"gap": 0}, None),  # of out: any
-        ({"layout": "ttt"}, None),
-        ({"dtype": "fp32"}, "multiplies two bf16 or two fp16 matrices, not fp32 by fp32"),
-        ({"out": "tf32"}, "stores bf16, fp16 or fp32, not tf32"),
-    ],
-)
-def test_what_it_takes(change: dict[str, Any], why: str | None) -> None:
-    assert FAMILY.refusal(replace(Case(9, 10, 11), **change).request, H200) == why
-
-
-def test_what_tma_does_not_reach_is_refused_by_name() -> None:
-    request = Case(9, 10, 16).request
-    rows = replace(request.a, row_stride=17)
-    assert FAMILY.refusal(replace(request, a=rows), H200) == (
-        "a: its rows are 34 bytes apart, which TMA does not reach"
-    )
-    columns = replace(request.b, col_stride=-24)
-    assert FAMILY.refusal(replace(request, b=columns), H200) == (
-        "b: its columns are -48 bytes apart, which TMA does not reach"
-    )
-    strided = replace(request.b, row_stride=2)
-    assert FAMILY.refusal(replace(request, b=strided), H200) == (
-        "b: neither its rows nor its columns are contiguous"
-    )
-    assert FAMILY.refusal(request, GPUS["a100"]) == (
-        "uses wgmma and TMA of an H100 or H200, and this GPU is sm_80"
-    )
-    alone = replace(request, a=replace(request.a, batch_stride=7))
-    assert FAMILY.refusal(alone, H200) is None  # there is one matrix
-    assert "matrices are 14 bytes apart" in str(FAMILY.refusal(replace(alone, batch=2), H200))
-
-
-def test_a_gates_halves_are_whole_panels() -> None:
-    plans = FAMILY.plans(Case(64, 64, 64, epilogue=lambda case: (Gate(),)).request, H200)
-    assert {plan.config.split("x")[1] for plan in plans} == {"128", "256"}
+def test_what_it_takes() -> None:
+    given = request(9, 10, 16)
+    assert FAMILY.refusal(replace(given, out=replace(given.out, row_stride=-3)), H200) is None
+    for change, why in (
+        ({"b": replace(given.b, dtype=FP16)}, "two bf16 or two fp16 matrices, not bf16 by fp16"),
+        ({"out": replace(given.out, dtype=TF32)}, "stores bf16, fp16 or fp32, not tf32"),
+        ({"a": replace(given.a, row_stride=17)}, "a: its rows are 34 bytes apart"),
+        ({"b": replace(given.b, col_stride=-8)}, "b: its columns are -16 bytes apart"),
+        ({"b": replace(given.b, row_stride=2)}, "b: neither its rows nor its columns are"),
+        ({"a": replace(given.a, alignment=8)}, "a: its address is a multiple of 8 bytes"),
+        ({"a": replace(given.a, rows=2**31)}, "takes m from 1 to"),
+        ({"a": replace(given.a, batch_stride=7), "batch": 2}, "a: its matrices are 14 bytes apart"),
+    ):
+        refusal = FAMILY.refusal(replace(given, **change), H200)
+        assert refusal is not None
+        assert why in refusal
+    alone = replace(given, a=replace(given.a, batch_stride=7))
+    assert FAMILY.refusal(alone, H200) is None  # there is but one matrix
+    assert "this GPU is sm_80" in str(FAMILY.refusal(given, GPUS["a100"]))
 
 
 def test_as_few_blocks_as_end_no_later() -> None:
-    case = Case(64 * 100, 256 * 2, 64)
-    grid = plan_of(case, "64x256x64, 5 stages", gpu=H200).steps[0].grid
-    assert grid == (100, 1, 1)  # 200 tiles, two each
-    grid = plan_of(case, "64x256x64, 5 stages, clusters 2x1", gpu=H200).steps[0].grid
-    assert grid == (100, 1, 1)
+    given = request(64 * 100, 256 * 2, 64)  # 200 tiles, two each
+    for config in ("64x256x64, 5 stages", "64x256x64, 5 stages, clusters 2x1"):
+        assert plan_of(given, config, H200).steps[0].grid == (100, 1, 1)
 
 
 def test_the_model_prefers_what_measurements_do() -> None:
     """hopper_best's tile and clusters at 4096³; small tiles where there are few."""
-    plans = FAMILY.plans(Case(4096, 4096, 4096).request, H200)
-    best = min(plans, key=lambda plan: plan.us or 0)
-    assert best.config == "128x256x64, 4 stages, clusters 2x1"
-    plans = FAMILY.plans(Case(64, 4096, 4096).request, H200)
-    best = min(plans, key=lambda plan: plan.us or 0)
-    assert best.config.startswith("64x64x64")
+    assert fastest(request(4096, 4096, 4096)).config == "128x256x64, 4 stages, clusters 2x1"
+    assert fastest(request(64, 8192, 4096)).config.startswith("64x")
 
 
-# --- machine code -----------------------------------------------------------------------
+def test_k_is_split_where_tiles_leave_the_gpu_idle() -> None:
+    small = request(64, 64, 4096)
+    split = [plan for plan in FAMILY.plans(small, H200) if len(plan.steps) > 1]
+    assert fastest(small) in split
+    assert all(plan.workspace_bytes == splits(plan)[0] * 64 * 64 * 4 for plan in split)
+    for given in (replace(small, batch_invariant=True), request(4096, 4096, 4096)):
+        assert all(len(plan.steps) == 1 for plan in FAMILY.plans(given, H200))
 
 
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize("config", ["128x256x64, 4 stages", "256x128x64, 4 stages"])
-def test_the_largest_tiles_leave_room_for_an_epilogue(config: str) -> None:
-    """In the layout that takes the most registers; others are compiled by the tests below."""
-    case = Case(520, 520, 64, "tnn", epilogue=lambda case: (Tilt(), *table("n")(case)))
-    compiled(plan_of(case, config).steps[0])
+@pytest.mark.parametrize("k", [64 * 5, 64 * 17 + 8, 64 * 33])
+def test_no_split_is_empty(k: int) -> None:
+    for plan in FAMILY.plans(request(8, 8, k), H200):
+        count, each = splits(plan)
+        assert (count - 1) * each < -(-k // 64) <= count * each
+
+
+def test_a_gates_halves_are_whole_panels(bench_of: Any) -> None:
+    given = bench_of("h200").case(np.random.default_rng(0), BF16, 64, 64, 64, parts=["Gate"])
+    configs = [plan.config for plan in FAMILY.plans(given.request, H200) if len(plan.steps) == 1]
+    assert {config.split("x")[1] for config in configs} == {"128", "256"}
 
 
 # --- results ----------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("compiler")
+def check(bench: Any, shape: tuple[int, int, int], config: str, **how: Any) -> None:
+    """Blocks have several tiles. In the emulator no staged tile waits for a bank."""
+    dtype = how.pop("dtype", BF16)
+    given = bench.case(np.random.default_rng(7), dtype, *shape, **{"layouts": ALONG} | how)
+    for report in bench.check(given, plan_of(given.request, config)):
+        staged = [row for row in report.accesses if row.opcode.startswith(("stm", "st.shared"))]
+        assert all(row.wavefronts == row.wavefronts_ideal for row in staged)
+
+
+@pytest.mark.parametrize("shape", [(136, 200, 72), (1, 8, 8), (1, 1, 1), (70, 300, 600)])
+def test_edges(bench: Any, shape: tuple[int, int, int]) -> None:
+    check(bench, shape, SMALL)
+
+
+@pytest.mark.parametrize("shared", [(False, False), (True, False), (False, True)])
+def test_batches(bench: Any, shared: tuple[bool, bool]) -> None:
+    check(bench, (65, 72, 136), SMALL, batch=3, shared=shared)
+
+
 @pytest.mark.parametrize(
-    "case",
+    ("layouts", "dtype", "out"),
     [
-        Case(136, 200, 72),
-        Case(1, 8, 8),
-        Case(1, 1, 1),
-        Case(70, 300, 600),  # more steps than stages
-        Case(13, 72, 136, batch=3),
-        Case(65, 72, 136, batch=3, shared="a"),
-        Case(65, 72, 136, batch=2, shared="b"),
-        Case(65, 72, 136, "tnn", "fp16", "fp16"),
-        Case(65, 72, 136, "nnn", "bf16", "fp32"),
-        Case(65, 72, 136, "ttt", "fp16", "bf16"),
-        Case(65, 75, 72, "ntn", "bf16", "bf16", gap=0),  # odd rows of out
-        Case(65, 76, 72, "ntn", "bf16", "fp32", gap=2),  # pairs
-        Case(65, 75, 72, "nnt", "bf16", "fp32", batch=2, gap=1),
-    ],
-    ids=str,
-)
-def test_small_tiles(case: Case) -> None:
-    check(case, plan_of(case, SMALL))
-
-
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize(
-    ("case", "config"),
-    [
-        (Case(200, 300, 328), "128x256x64, 4 stages, clusters 2x1"),  # K too short to store beside
-        (Case(300, 264, 136, "nnn"), "256x128x64, 4 stages, clusters 1x2"),
-        (Case(150, 400, 264), "128x192x64, 4 stages"),  # an odd number of panels
-        (Case(400, 400, 72, "tnn"), "128x128x64, 6 stages, clusters 1x2, in turns"),
-        (Case(330, 300, 136, out="fp32"), "64x256x64, 4 stages, clusters 2x1, in turns"),
-    ],
-    ids=str,
-)
-def test_large_tiles(case: Case, config: str) -> None:
-    check(case, plan_of(case, config))
-
-
-def table(order: str) -> Callable[[Case], tuple[Part, ...]]:
-    return lambda case: (Table(case.matrix("table", case.m, case.n, order, "fp32")),)
-
-
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case(70, 75, 72, gap=5, epilogue=lambda case: (Tilt(), *table("t")(case))),
-        Case(70, 75, 72, "ntt", epilogue=table("n")),  # the transposed product
-        Case(65, 72, 72, batch=3, epilogue=table("n")),
-    ],
-    ids=["chain", "transposed", "batch"],
-)
-def test_epilogues(case: Case) -> None:
-    check(case, plan_of(case, SMALL))
-
-
-@pytest.mark.usefixtures("compiler")
-@pytest.mark.parametrize(
-    ("layout", "config"),
-    [
-        ("ntn", "64x128x64, 8 stages"),
-        ("nnn", "64x128x64, 8 stages, clusters 2x1"),
-        ("ntt", "128x128x64, 6 stages, clusters 2x1"),
+        (("t8", "n8", "n8"), FP16, FP16),
+        (("n8", "n8", "n8"), BF16, FP32),
+        (("t8", "t8", "t8"), FP16, BF16),  # the transposed product
+        (("n8", "t8", "n"), BF16, BF16),  # single elements of odd rows
+        (("n8", "t8", "n4"), BF16, BF16),  # pairs
+        (("t8", "n8", "t"), FP16, FP32),
+        (("n8", "t8", "flipped"), BF16, FP32),
     ],
 )
-def test_gates(layout: str, config: str) -> None:
+def test_layouts_and_types(
+    bench: Any, layouts: tuple[str, str, str], dtype: DType, out: DType
+) -> None:
+    columns = 75 if layouts[2] in ("n", "flipped") else 76
+    check(bench, (67, columns, 72), SMALL, layouts=layouts, dtype=dtype, out=out, batch=2)
+
+
+@pytest.mark.parametrize(
+    ("config", "shape", "how"),
+    [
+        # K is too short for a tile to be stored beside its products, then long enough. The layout
+        # and the chain take the most registers.
+        ("128x256x64, 4 stages, clusters 2x1", (200, 300, 136), {"parts": ["Shift", "Weigh"]}),
+        ("256x128x64, 4 stages, clusters 1x2", (300, 264, 328), {"parts": ["Shift", "Weigh"]}),
+        ("128x192x64, 4 stages", (150, 400, 264), {"layouts": ALONG}),  # an odd number of panels
+        ("128x128x64, 6 stages, clusters 1x2, in turns", (400, 400, 72), {}),
+        ("64x256x64, 4 stages, clusters 2x1, in turns", (330, 300, 136), {"out": FP32}),
+    ],
+)
+def test_large_tiles(
+    bench: Any, config: str, shape: tuple[int, int, int], how: dict[str, Any]
+) -> None:
+    check(bench, shape, config, **{"layouts": ("t8", "n8", "n8")} | how)
+
+
+@pytest.mark.parametrize("layouts", [ALONG, ("n8", "t8", "t")])
+def test_chains(bench: Any, layouts: tuple[str, str, str]) -> None:
+    check(bench, (70, 75, 72), SMALL, layouts=layouts, parts=["Shift", "Weigh"], batch=2)
+
+
+@pytest.mark.parametrize(
+    ("layouts", "config"),
+    [
+        (ALONG, "64x128x64, 8 stages"),
+        (("n8", "n8", "n8"), "64x128x64, 8 stages, clusters 2x1"),
+        (("n8", "t8", "t"), "128x128x64, 6 stages, clusters 2x1"),
+    ],
+)
+def test_gates(bench: Any, layouts: tuple[str, str, str], config: str) -> None:
     """The boxes of the gate's last columns reach into those of what it gates."""
-    case = Case(136, 104, 72, layout, epilogue=lambda case: (Gate(),))
-    check(case, plan_of(case, config))
+    check(bench, (136, 104, 72), config, layouts=layouts, parts=["Gate", "Weigh"])
 
 
-# --- splits -----------------------------------------------------------------------------
-
-_ADD = """
-extern "C" __global__ void gemm(const float* from, float* out, int count, int splits) {
-  const int i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= count) return;
-  float sum = 0;
-  for (int split = 0; split < splits; ++split) sum += from[split * count + i];
-  out[i] = sum;
-}
-"""
-
-
-def add(request: Request, splits: int, source: Address, arch: str) -> tuple[Step, ...]:
-    """Stands for kernels/reduce.py: fp32 results without gaps."""
-    count = request.batch * request.m * request.n
-    params: list[tuple[str, str, Value]] = [
-        ("from", "u8", source),
-        ("out", "u8", Address("out")),
-        ("count", "i4", count),
-        ("splits", "i4", splits),
-    ]
-    structs = tuple(Struct("X", ((name, kind),), ((name, value),)) for name, kind, value in params)
-    grid = (-(-count // 256), 1, 1)
-    return (Step(Source("add.cu", _ADD), arch, "gemm", grid, (256, 1, 1), structs),)
-
-
-SPLITTING = Wgmma(add)
-
-
-def test_k_is_split_where_tiles_leave_the_gpu_idle() -> None:
-    small = Case(64, 64, 4096, out="fp32").request
-    split = [plan for plan in SPLITTING.plans(small, H200) if len(plan.steps) == 2]
-    assert {int(plan.config.split()[-2]) for plan in split} >= {16}
-    assert all(plan.workspace_bytes == int(plan.config.split()[-2]) * 64 * 64 * 4 for plan in split)
-    assert min(SPLITTING.plans(small, H200), key=lambda plan: plan.us or 0) in split
-    invariant = replace(small, batch_invariant=True)
-    assert all(len(plan.steps) == 1 for plan in SPLITTING.plans(invariant, H200))
-    large = Case(4096, 4096, 4096).request
-    assert all(len(plan.steps) == 1 for plan in SPLITTING.plans(large, H200))
-
-
-@pytest.mark.usefixtures("compiler")
 @pytest.mark.parametrize(
-    "case", [Case(40, 24, 600, out="fp32", gap=0, batch=2), Case(40, 27, 600, out="fp32", gap=0)]
+    ("shape", "how"),
+    [((40, 27, 600), {"batch": 2, "parts": ["Shift"]}), ((40, 24, 600), {"parts": ["Gate"]})],
 )
-def test_splits_add_up(case: Case) -> None:
-    plans = [plan for plan in SPLITTING.plans(case.request, FEW) if len(plan.steps) == 2]
-    (plan,) = [plan for plan in plans if plan.config.startswith(f"{SMALL}, 2 splits")]
-    check(case, plan)
+def test_splits_add_up(bench: Any, shape: tuple[int, int, int], how: dict[str, Any]) -> None:
+    check(bench, shape, f"{SMALL}, 2 splits", **how)
 
 
-def test_no_split_is_empty() -> None:
-    for k in (64 * 5, 64 * 17 + 8, 64 * 33):
-        for plan in SPLITTING.plans(Case(8, 8, k, out="fp32").request, H200):
-            fields = dict(plan.steps[0].params[0].values)
-            splits, each = int(str(fields["splits"])), int(str(fields["split_steps"]))
-            assert (splits - 1) * each < -(-k // 64) <= splits * each
+def test_configs_are_named_apart() -> None:
+    assert len({str(config) for config in CONFIGS}) == len(CONFIGS)
+    assert str(Config(64, 64, 1, splits=3)) == f"{SMALL}, 3 splits"
