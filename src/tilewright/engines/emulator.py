@@ -77,6 +77,10 @@ class EmulatorEngine:
             raise InputError(f"a {type(buffer).__name__} is not memory of the emulator; upload it.")
         return buffer.array.copy()
 
+    def forget(self) -> None:
+        """Drops all buffers, which otherwise live as long as the engine; kernels stay compiled."""
+        self._memory = GlobalMemory()
+
     def encode(self, tensor_map: TensorMap) -> bytes:
         """The 128 bytes of a tensor map whose base is an address of this engine."""
         return self._memory.maps.token(tensor_map, self._memory)
