@@ -21,7 +21,7 @@ GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, compute c
 BLOCK_LIMITS = (1024, 1024, 64)
 MOST_CLUSTER_BLOCKS = 16  # on an H100 or H200, where a kernel may have more than the portable 8
 
-_CODES = {"u8": 8, "i4": 4, "f4": 4}  # NumPy's words for a field's type, and its bytes
+_CODES = {"u8": 8, "i8": 8, "i4": 4, "f4": 4}  # NumPy's words for a field's type, and its bytes
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ Param = bytes | Packed
 class Record:
     """A struct that kernels take by value, in C's layout, from its fields in order.
 
-    `fields` names the type of each: "u8" (a pointer), "i4", "f4", or "map" for a tensor map.
+    `fields` names the type of each: "u8" (a pointer), "i8", "i4", "f4", or "map" for a tensor map.
     From the one record come the bytes of a launch (`pack`), and the macros by which the struct
     in the device header asserts its size and offsets (`defines`): GEMM_ARGS_BYTES, GEMM_ARGS_A.
     """
