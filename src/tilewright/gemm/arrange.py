@@ -92,7 +92,7 @@ def arrange(asked: Asked) -> Job:
     columns = _columns(asked.chain)
     shape = shapes.result(columns)
     out = asked.out or packed("out", asked.out_dtype, shape)
-    _check_out(out, shape)
+    check_out(out, shape)
     operands = _operands(asked, shapes, columns, out)
     if 0 in shape:
         return Job(shape, out.dtype, None)
@@ -126,7 +126,8 @@ def _columns(chain: tuple[Link, ...]) -> int:
     return gates[0] if gates else 1
 
 
-def _check_out(out: Form, shape: tuple[int, ...]) -> None:
+def check_out(out: Form, shape: tuple[int, ...]) -> None:
+    """Raises: InputError for an `out` of another shape or whose elements share places."""
     if out.shape != shape:
         raise InputError(f"out has the shape {out.shape}, and the result {shape}.")
     if overlaps_itself(out):

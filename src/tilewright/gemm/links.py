@@ -105,11 +105,11 @@ def _flat(epilogue: Any) -> Iterator[Any]:
 
 def _append(made: Links, part: Any, read: Callable[[str, Any], Operand]) -> None:
     """A part as its user made it, with an array in the place of the matrix that it will have."""
-    if isinstance(part, type) or not dataclasses.is_dataclass(part) or not hasattr(part, "cpp"):
+    kind: Callable[..., Any] = type(part)
+    if isinstance(part, type) or not dataclasses.is_dataclass(part) or not hasattr(kind, "cpp"):
         raise InputError(
             f"epilogue has {part!r}; give parts of tilewright.gemm.epilogue, such as Softcap(30.0)."
         )
-    kind: Callable[..., Any] = type(part)
     fields = {each.name: getattr(part, each.name) for each in dataclasses.fields(part) if each.init}
     given = fields.get(_MATRIX)
     if given is None:

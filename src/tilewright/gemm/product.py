@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import FP32, DType
 from tilewright.errors import InputError
-from tilewright.gemm.arrange import Asked, Job, arrange
+from tilewright.gemm.arrange import Asked, Job, arrange, check_out
 from tilewright.gemm.arrays import HOST, Operand, of_one_place, read, type_taken
 from tilewright.gemm.form import packed
 from tilewright.gemm.links import Links, links_of
@@ -69,12 +69,16 @@ class Matmul:
             residual=residual,
             epilogue=epilogue,
         )
-        self._given_out = out
-        self._out = None if out is None else self._read("out", out)
-        self._chain = chain
-        self._first = of_one_place([self._a, self._b, *chain.operands.values(), *self._outs()])
-        dtype = _out_type(self._a, self._out, out_dtype)
+        self._chain, self._given_out = chain, out
+        given = None if out is None else self._read("out", out)
+        everything = [*self._operands().values(), *([] if given is None else [given])]
+        self._first = of_one_place(everything)
+        dtype = _out_type(self._a, given, out_dtype)
+        # Where the result would lie in the way of operands, it is made elsewhere and copied.
+        self._out = None if given is None or self._in_the_way(given) else given
         self._job = arrange(self._asked(dtype, chain, bool(deterministic), bool(batch_invariant)))
+        if given is not None:
+            check_out(given.form, self._job.shape)
         self._target = target_of(self._first, engine)
 
     def _factors(self, a: Any, b: Any) -> tuple[Operand, Operand]:
@@ -82,9 +86,6 @@ class Matmul:
 
     def _read(self, argument: str, array: Any) -> Operand:
         return read(argument, array, self._given)
-
-    def _outs(self) -> list[Operand]:
-        return [] if self._out is None else [self._out]
 
     def _asked(
         self, dtype: DType, chain: Links, deterministic: bool, batch_invariant: bool
@@ -147,13 +148,13 @@ class Matmul:
 
         Work on a GPU is enqueued when this returns, on the stream given or the current one.
         """
-        like, job, out = self._first, self._job, self._out
-        if out is not None and not self._in_the_way(out):
-            self._run(out, fresh=False)
+        like, job = self._first, self._job
+        if self._out is not None:
+            self._run(self._out, fresh=False)
             return self._given_out
         made = like.framework.empty(like, job.shape, job.dtype, self._given)
         self._run(like.framework.read("the result", made, self._given), fresh=True)
-        if out is None:
+        if self._given_out is None:
             return made
         like.framework.copy(made, self._given_out)
         return self._given_out

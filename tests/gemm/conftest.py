@@ -1,12 +1,19 @@
-"""A family of one kernel without ideas, for tests of all that lies around kernels."""
+"""A family of one kernel without ideas, for tests of all that lies around kernels; arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
 
 from tilewright.artifact import Source
 from tilewright.gemm.chain import chain_defines, chain_headers, chain_struct
+from tilewright.gemm import rank
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
 from tilewright.gemm.step import Address, Step, Struct, Value
@@ -38,6 +45,23 @@ class Naive:
 
 NAIVE = Naive()
 CHOOSY = Naive("choosy", reach=True)
+
+
+@pytest.fixture
+def naive(monkeypatch: pytest.MonkeyPatch, compiler: str) -> Iterator[None]:
+    """Only the naive family is known: its kernel is compiled once for a type and a chain."""
+    monkeypatch.setattr(rank, "families", lambda: [NAIVE])
+    rank.rank.cache_clear()
+    yield
+    rank.rank.cache_clear()
+
+
+def random(
+    seed: int | np.random.Generator, *shape: int, dtype: Any = np.float32
+) -> npt.NDArray[Any]:
+    """Small whole numbers: sums of their products are exact in fp32."""
+    made = np.random.default_rng(seed).integers(-4, 5, shape)
+    return np.asarray(made).astype(dtype)
 
 
 def _step(request: Request, gpu: Gpu) -> Step:
