@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tilewright.gemm.request import Request
     from tilewright.gpus import Gpu
 
+_FIGURES = 47  # columns of a line ahead of the configuration
 _WRITTEN = re.compile(r"(\d{1,10})x(\d{1,10})x(\d{1,10})(?::([nt]{2}))?\Z")
 
 
@@ -166,14 +168,15 @@ def _picture(product: str, job: Job, gpu: Gpu, ranking: Ranking) -> RenderableTy
         yield heading(f"{product} {kinds}{count} on {gpu.title}, as the kernels' models expect it")
         yield from sentence(_why(request, gpu, ranking.plans), width, "bold")
         yield line("")
-        yield line(("      µs   TFLOP/s   kernel   launches   workspace   configuration", "bold"))
+        yield line(("      µs  TFLOP/s  kernel  launches   workspace  configuration", "bold"))
         for plan in ranking.plans:
             us = "–" if plan.us is None else f"{plan.us:.1f}"
             rate = "–" if plan.us is None else f"{_flops(request) / plan.us / 1e6:.1f}"
-            yield line(
-                f"{us:>8}{rate:>10}   {plan.kernel:<9}{len(plan.steps):>8}"
-                f"{plan.workspace_bytes:>12,}   {plan.config}"
-            )
+            figures = f"{us:>8}{rate:>9}  {plan.kernel:<6}{len(plan.steps):>10}"
+            words = wrap(plan.config, max(width - _FIGURES, 20))
+            yield line(f"{figures}{_size(plan.workspace_bytes):>12}  {words[0]}")
+            yield from (line(" " * _FIGURES + more) for more in words[1:])
+        yield line("")
         for note in dict.fromkeys(note for plan in ranking.plans for note in plan.notes):
             yield from sentence(f"· {note}", width, "dim")
         for name, why in ranking.refused:
@@ -182,15 +185,18 @@ def _picture(product: str, job: Job, gpu: Gpu, ranking: Ranking) -> RenderableTy
     return Drawing(draw)
 
 
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 2**20:.1f} MiB" if nbytes else "–"
+
+
 def _why(request: Request, gpu: Gpu, plans: tuple[Plan, ...]) -> str:
     products, memory = _least_us(request, gpu)
-    bound = "the products" if products >= memory else "memory"
-    least = max(products, memory)
-    best = plans[0]
+    least, best = max(products, memory), plans[0]
+    bound = "Its products bound it" if products >= memory else "Its bytes bound it"
     said = (
-        f"{bound[0].upper()}{bound[1:]} bound{'s' if bound == 'memory' else ''} it: "
-        f"{least:.1f} µs by the datasheet ({products:.1f} of products, {memory:.1f} of memory)."
+        f"{bound}: {least:.1f} µs by the datasheet ({products:.1f} for the products, {memory:.1f} "
+        "for reading a and b and writing the result, each once)."
     )
     if best.us is None:
         return f"{said} {best.kernel} is first."
-    return f"{said} {best.kernel} {best.config} comes within {best.us / least:.2f} times that."
+    return f"{said} {best.kernel} is expected to take {best.us / least:.2f} times that."
