@@ -175,18 +175,15 @@ class Bench:
 
     def check(self, given: Case, plan: Plan) -> list[Report]:
         """Runs a plan and asserts that all is right. Returns the emulator's reports."""
-        bindings = {name: self.engine.upload(x).address for name, x in given.vectors.items()}
-        out = None
+        buffers = {name: self.engine.upload(vector) for name, vector in given.vectors.items()}
         for name, one in given.operands.items():
-            buffer = self.engine.upload(one.memory)
-            bindings[name] = buffer.address + one.start * one.matrix.dtype.bytes
-            out = buffer if name == "out" else out
-        if plan.workspace_bytes:
-            workspace = self.engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
-            bindings[WORKSPACE] = workspace.address
+            buffers[name] = self.engine.upload(one.memory)
+        buffers[WORKSPACE] = self.engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
+        bindings = {name: buffer.address for name, buffer in buffers.items()}
+        for name, one in given.operands.items():
+            bindings[name] += one.start * one.matrix.dtype.bytes
         reports = [self.launch(step, bindings) for step in plan.steps]
-        assert out is not None
-        given.operands["out"].memory[:] = self.engine.download(out)
+        given.operands["out"].memory[:] = self.engine.download(buffers["out"])
         assert (said := wrong(given)) == "", f"{plan.config}: {said}"
         return [report for report in reports if report is not None]
 

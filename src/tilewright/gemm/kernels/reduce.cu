@@ -31,7 +31,7 @@ constexpr int RUN = tile::CHUNK;
 
 // Adds a run, of which `left` lie inside the row.
 __device__ __forceinline__ void add(float (&sums)[RUN], const float* from, int left) {
-  if constexpr (VEC == RUN) {
+  if constexpr (VEC_FROM == RUN) {
     float more[RUN];
     tile::copy_chunk(more, from);
 #pragma unroll

@@ -62,7 +62,7 @@ def reduce_steps(
         "THREADS": str(_THREADS),
         "COLUMNS": str(wide),
         "SWAPPED": str(int(swapped)),
-        "VEC": str(1 if result % _RUN else _RUN),
+        "VEC_FROM": str(1 if result % _RUN else _RUN),
         "VEC_D": str(vector(out)),
     }
     step = Step(

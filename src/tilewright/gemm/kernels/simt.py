@@ -34,8 +34,8 @@ class SimtTile(Tile):
         return 4 * (self.bm + self.bn + 2 * _PAD) * self.bk
 
 
-# Shares: sgemm_best, whose tile the first one is, reaches 0.74 of the datasheet's rate on an H200 at
-# 4096³ (measurements/h200-simt.jsonl); those of the others are estimates.
+# Shares: sgemm_best, which has the first one's tile, reaches 0.74 of the datasheet's rate on an
+# H200 at 4096³ (measurements/h200-simt.jsonl); those of the others are estimates.
 TILES = (
     SimtTile(128, 256, 16, 64, 64, 1, 0.72),
     SimtTile(128, 128, 16, 64, 32, 2, 0.62),
