@@ -188,9 +188,10 @@ class Bench:
         return [report for report in reports if report is not None]
 
     def launch(self, step: Step, bindings: Bindings) -> Report | None:
-        """Builds and runs a step: no spills, no findings."""
+        """Builds and runs a step: no spills, no wgmma that waits for another, no findings."""
         artifact = build(replace(step.source, include_path=(str(HERE),)), step.arch)
         assert artifact.resources[step.kernel].spill_bytes == 0, step.source.defines
+        assert artifact.serialized == (), step.source.defines
         report = self.engine.launch(step.launch(artifact, bindings))
         if report is not None:
             assert report.completed

@@ -1,5 +1,5 @@
 #pragma once
-#include "tile/pairs.cuh"
+#include "ptx/st_shared.cuh"
 #include "tile/wgmma_fragment.cuh"
 // From wgmma's accumulators to shared memory as fp32: 64 rows of 32 columns, as a TMA store with the
 // 128-byte swizzle takes them.
@@ -22,8 +22,8 @@ __device__ __forceinline__ void stage_fp32(float* to, const float (&acc)[COUNT],
       const float* near = &acc[panel * 16 + turn * 4 + down * 2];
       const float* far = &acc[panel * 16 + (turn ^ 2) * 4 + down * 2];
       const int col = (odd ? turn ^ 2 : turn) * 8 + lane_col;
-      const TwoFloats pair{odd ? far[0] : near[0], odd ? far[1] : near[1]};
-      *reinterpret_cast<TwoFloats*>(line + (col ^ (row & 7) << 2)) = pair;
+      ptx::st_shared_v2(line + (col ^ (row & 7) << 2), odd ? far[0] : near[0],
+                        odd ? far[1] : near[1]);
     }
   }
 }

@@ -1,19 +1,18 @@
 #pragma once
-#include "tile/pairs.cuh"
 #include "tile/wgmma_fragment.cuh"
 // From a warpgroup's registers straight to a matrix that lies anyhow in global memory.
 namespace tile {
 
 // Where a matrix lies: strides in elements, of either sign.
 template <class T>
-struct Strided { T* begin; long long row, col; };
+struct Placed { T* begin; long long row, col; };
 
 // Columns `from` .. `from` + WIDTH - 1 of a tile that begins at (row, col) of D[M, N], as far as
-// they lie inside: `pair(i)`, TwoHalves or TwoFloats, is what the thread holds i % 2 * 8 rows and
-// i / 2 * 8 columns further.
-// VECTOR: D's rows are contiguous and a pair lies at a multiple of its size.
+// they lie inside: `pair(i)`, a ushort2 of bits or a float2, is what the thread holds i % 2 * 8 rows
+// and i / 2 * 8 columns further. VECTOR: D's rows are contiguous and a pair lies at a multiple of its
+// size.
 template <bool VECTOR, int WIDTH, class T, class PAIR>
-__device__ __forceinline__ void store_pairs(Strided<T> to, int row, int col, int from, int M, int N,
+__device__ __forceinline__ void store_pairs(Placed<T> to, int row, int col, int from, int M, int N,
                                             PAIR pair) {
   row += wgmma_row(threadIdx.x);
   col += wgmma_col(threadIdx.x) + from;
@@ -26,8 +25,8 @@ __device__ __forceinline__ void store_pairs(Strided<T> to, int row, int col, int
     if constexpr (VECTOR) {
       *reinterpret_cast<decltype(pair(i))*>(at) = two;
     } else {
-      *reinterpret_cast<decltype(two.first)*>(at) = two.first;
-      if (n + 1 < N) *reinterpret_cast<decltype(two.first)*>(at + to.col) = two.second;
+      *reinterpret_cast<decltype(two.x)*>(at) = two.x;
+      if (n + 1 < N) *reinterpret_cast<decltype(two.x)*>(at + to.col) = two.y;
     }
   }
 }

@@ -157,12 +157,12 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
   auto pair = [&](auto* out, int n, int i) {          // i of panel n
     const int at = n % PANELS * PANEL / 4 + i, row = n / PANELS;
     if constexpr (sizeof *out == 4) {
-      return tile::TwoFloats{acc[row][2 * at], acc[row][2 * at + 1]};
+      return float2{acc[row][2 * at], acc[row][2 * at + 1]};
     } else {
       ptx::u32 two;
       if constexpr (LATER) two = done[row][at];
       else two = ptx::cvt_rn_x2<OUT>(acc[row][2 * at], acc[row][2 * at + 1]);
-      return tile::TwoHalves{(unsigned short)two, (unsigned short)(two >> 16)};
+      return ushort2{(unsigned short)two, (unsigned short)(two >> 16)};
     }
   };
   auto store = [&](int n) {                           // of a row of panels, and of those below it
@@ -182,7 +182,7 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
     }
 #else
     const long long matrix = at_d.split * (long long)g.batch + at_d.matrix;
-    const tile::Strided<OUT> to{g.out + matrix * g.out_matrix, g.out_row, g.out_col};
+    const tile::Placed<OUT> to{g.out + matrix * g.out_matrix, g.out_row, g.out_col};
     tile::store_pairs<OUT_PAIRS, PANEL>(to, row, at_d.n, col, g.M, g.N,
                                         [&](int i) { return pair(g.out, n, i); });
 #endif

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 
 from tilewright.dtypes import FP32
+from tilewright.gemm.kernels.reduce import reduce_steps
 from tilewright.gemm.kernels.source import columns
 from tilewright.gemm.kernels.wgmma_step import BK, Config, Product, alone, k_major
 from tilewright.gemm.kernels.wgmma_time import product_us, reduction_us
 from tilewright.gemm.matrix import Matrix
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
-from tilewright.gemm.step import WORKSPACE, Address, Step
+from tilewright.gemm.step import WORKSPACE, Address
 from tilewright.gpus import Gpu
 
 _LARGEST = 2**31 - 1024  # of an extent: the kernel counts in 32 bits, a tile beyond the edge too
@@ -36,20 +37,11 @@ CONFIGS = tuple(
     for cluster in clusters
 )
 
-# (request, splits, where the sums lie, arch): what adds them up in order, applies the epilogue and
-# stores. The sums are fp32 [split][batch][m][n], without gaps.
-Reduction = Callable[[Request, int, Address, str], tuple[Step, ...]]
 
-
-@dataclass(frozen=True)
 class Wgmma:
-    """Family "wgmma": bf16 and fp16, sums in fp32, results in both and in fp32, any strides of out.
+    """Family "wgmma": bf16 and fp16, sums in fp32; results in these or fp32, at any strides."""
 
-    Without a `reduction` k is never split.
-    """
-
-    reduction: Reduction | None = None
-    name: str = "wgmma"
+    name = "wgmma"
 
     def refusal(self, request: Request, gpu: Gpu) -> str | None:
         """The first reason; every request without one has plans."""
@@ -75,13 +67,14 @@ class Wgmma:
         """
         return tuple(self._legal(request, gpu))
 
-    def _legal(self, request: Request, gpu: Gpu) -> Iterator[Plan]:
+    @staticmethod
+    def _legal(request: Request, gpu: Gpu) -> Iterator[Plan]:
         product = _product(request, CONFIGS[0])
         majors = k_major(product.a), k_major(product.b.transposed)
         for config in CONFIGS:
             if config.takes(*majors, product.gated):
                 yield _plan(replace(product, config=config), gpu)
-        if self.reduction is None or request.batch_invariant:
+        if request.batch_invariant:
             return
         whole = _sums(request, CONFIGS[0])
         majors = k_major(whole.a), k_major(whole.b.transposed)
@@ -90,7 +83,7 @@ class Wgmma:
                 continue
             for splits in _splits(replace(whole, config=config), gpu):
                 sums = _sums(request, replace(config, splits=splits))
-                yield _split_plan(sums, self.reduction, request, gpu)
+                yield _split_plan(sums, request, gpu)
 
 
 def _unreachable(name: str, matrix: Matrix) -> str | None:
@@ -148,9 +141,9 @@ def _plan(product: Product, gpu: Gpu) -> Plan:
     return Plan("wgmma", str(product.config), (step,), us=product_us(product, gpu))
 
 
-def _split_plan(sums: Product, reduction: Reduction, request: Request, gpu: Gpu) -> Plan:
+def _split_plan(sums: Product, request: Request, gpu: Gpu) -> Plan:
     splits = sums.config.splits
-    after = reduction(request, splits, Address(WORKSPACE), gpu.arch)
+    after = reduce_steps(request, splits, Address(WORKSPACE), gpu.arch)
     return Plan(
         "wgmma",
         str(sums.config),
