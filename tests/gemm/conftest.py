@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pytest
 
 from tilewright.artifact import Source
-from tilewright.gemm.chain import chain_defines, chain_headers, chain_struct
 from tilewright.gemm import rank
+from tilewright.gemm.chain import chain_defines, chain_headers, chain_struct
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
 from tilewright.gemm.step import Address, Step, Struct, Value

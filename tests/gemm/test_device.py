@@ -83,8 +83,10 @@ class Tensor:
 
     @property
     def address(self) -> int:
-        start = self.view.__array_interface__["data"][0]
-        return self.buffer.address + start - self.buffer.array.__array_interface__["data"][0]
+        first, all_ = (
+            each.__array_interface__["data"][0] for each in (self.view, self.buffer.array)
+        )
+        return self.buffer.address + int(first - all_)
 
 
 class Library:

@@ -102,9 +102,10 @@ def test_a_gate_takes_pairs_of_columns() -> None:
 def test_parts_of_the_epilogue_stand_behind_the_activation() -> None:
     a, b = random(1, 3, 5), random(2, 5, 4)
     rows = np.array([[2], [3], [4]], np.float32)
-    parts = [Scale(rows), Expression("x + 1"), Residual(random(3, 4))]
-    got = matmul(a, b, activation="relu", epilogue=parts)
-    assert (got == np.maximum(a @ b, 0) * rows + 1 + random(3, 4)).all()
+    parts: list[Any] = [Scale(rows), Expression("x + 1"), Residual(random(3, 4))]
+    for chain in (parts, parts[0] >> parts[1] >> parts[2], (parts[0], parts[1:])):
+        got = matmul(a, b, activation="relu", epilogue=chain)
+        assert (got == np.maximum(a @ b, 0) * rows + 1 + random(3, 4)).all()
     capped = matmul(a, b, epilogue=Softcap(2.0))
     assert np.abs(capped - 2 * np.tanh((a @ b) / 2)).max() < 1e-5
 
@@ -161,16 +162,16 @@ def test_all_small_extents() -> None:
 
 def test_out_gets_the_result_and_nothing_else_changes() -> None:
     a, b = random(1, 4, 3, dtype=np.float16), random(2, 3, 5, dtype=np.float16)
-    for view in (
-        lambda it: it[:, 1:11:2], lambda it: it[::-1, :5], lambda it: it.T[:4, :5],
-        lambda it: it[:4, 5::-1][:, 1:],
-    ):  # fmt: skip
-        whole = np.full((20, 20), 77, np.float32)
-        out = view(whole)[:4]
-        assert matmul(a, b, out=out) is out
-        assert (out == a.astype(np.float32) @ b.astype(np.float32)).all()
-        out[...] = 77
-        assert (whole == 77).all()
+    places: list[Any] = [
+        np.s_[:4, 1:11:2], np.s_[3::-1, :5], np.s_[4:8, 9:4:-1], np.s_[::5, ::4],
+    ]  # fmt: skip
+    for place in places:
+        for whole in (np.full((20, 20), 77, np.float32), np.full((20, 20), 77, np.float32).T):
+            out = whole[place]
+            assert matmul(a, b, out=out) is out
+            assert (out == a.astype(np.float32) @ b.astype(np.float32)).all()
+            out[...] = 77
+            assert (whole == 77).all()
 
 
 def test_out_that_overlaps_an_operand() -> None:

@@ -150,10 +150,8 @@ def check(draw: Draw, any_plan: bool) -> None:
         plan = plans[draw.whole(0, len(plans) - 1)]
     product.plan = lambda: plan  # type: ignore[method-assign]
     got = product.execute()  # raises where the emulator finds a fault
-    told = {
-        name: drawn.options[name] for name in ("c", "bias", "residual") if name in drawn.options
-    }
-    scalars = {name: drawn.options.get(name, 1.0) for name in ("alpha", "beta")}
+    told = {n: each for n, each in drawn.options.items() if n in ("c", "bias", "residual")}
+    scalars: dict[str, Any] = {name: drawn.options.get(name, 1.0) for name in ("alpha", "beta")}
     wanted = expected(
         product.job.request, {"a": drawn.a, "b": drawn.b, **told, **scalars, **drawn.told}
     )

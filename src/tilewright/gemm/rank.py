@@ -112,7 +112,7 @@ def _with_copies(request: Request, names: tuple[str, ...], gpu: Gpu) -> _Repacke
         steps.append(step)
         notes.append(f"{name} is copied to {nbytes:,} bytes of workspace: {why}")
         end += -(-nbytes // ANYWHERE) * ANYWHERE
-        request = replace(request, **{name: packed})
+        request = replace(request, a=packed) if name == "a" else replace(request, b=packed)
     us = len(names) * _LAUNCH_US + 2 * end / (gpu.memory_gbps * _OF_BANDWIDTH * 1e3)
     return _Repacked(request, tuple(steps), places, end, us, tuple(notes))
 
