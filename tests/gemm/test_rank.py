@@ -70,6 +70,24 @@ def test_an_address_out_of_reach_is_copied(known: list[Naive]) -> None:
     assert "its address is a multiple of 2 bytes, not of 16" in plan.notes[0]
 
 
+def test_copies_that_pay_for_themselves(known: list[Naive]) -> None:
+    """A family that takes everything is tried with copies, too, where its model likes them."""
+
+    class Fussy(Naive):
+        def plans(self, request: Request, gpu: Gpu) -> tuple[Plan, ...]:
+            (plan,) = super().plans(request, gpu)
+            slow = request.a.row_stride % 8 != 0
+            return (replace(plan, us=1000.0 if slow else 10.0),)
+
+    known[:] = [Fussy()]
+    ranking = rank(request(64, 64, 65), H200)
+    assert [plan.config for plan in ranking.plans] == ["1x1, a repacked", "1x1"]
+    assert ranking.plans[0].us == pytest.approx(12, abs=0.1)
+    known[:] = [NAIVE]
+    rank.cache_clear()
+    assert len(rank(request(64, 64, 65), H200).plans) == 1
+
+
 def test_copies_cost_time(known: list[Naive]) -> None:
     (aligned,) = (p for p in rank(request(64, 64, 64), H200).plans if p.kernel == "choosy")
     (copied,) = (p for p in rank(request(64, 64, 64, 2), H200).plans if p.kernel == "choosy")

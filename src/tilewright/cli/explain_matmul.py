@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tilewright.gemm.request import Request
     from tilewright.gpus import Gpu
 
-_FIGURES = 47  # columns of a line ahead of the configuration
+_FIGURES = 49  # columns of a line ahead of the configuration
 _WRITTEN = re.compile(r"(\d{1,10})x(\d{1,10})x(\d{1,10})(?::([nt]{2}))?\Z")
 
 
@@ -44,7 +44,7 @@ def matmul(
 ) -> int:
     """Show the kernels that tilewright.matmul would choose among, best first, and why.
 
-    Example: tilewright explain matmul 4095x4097x4099:nt --gpu h200 --activation gelu
+    Example: tilewright explain matmul 4095x4097x4099:nt --activation gelu
 
     Parameters
     ----------

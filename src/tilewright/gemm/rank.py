@@ -41,7 +41,10 @@ class Ranking:
 
 @lru_cache(maxsize=4096)
 def rank(request: Request, gpu: Gpu) -> Ranking:
-    """Raises: InputError, with every family's sentence, where none takes the request.
+    """Operands that TMA does not reach are also tried as copies that it does: all such plans of a
+    family that takes nothing else, of others those that are expected to be faster than without.
+
+    Raises: InputError, with every family's sentence, where none takes the request.
 
     Cost: milliseconds the first time, a look-up afterwards.
     """
@@ -49,18 +52,23 @@ def rank(request: Request, gpu: Gpu) -> Ranking:
     refused: list[tuple[str, str]] = []
     for family in families():
         sentence = family.refusal(request, gpu)
-        if sentence is None:
-            plans += family.plans(request, gpu)
-            continue
-        copied = list(_plans_of_copies(family, request, gpu))
-        plans += copied
-        if not copied:
+        found = list(family.plans(request, gpu)) if sentence is None else []
+        least = min(map(_expected_us, found), default=inf)
+        for plan in _plans_of_copies(family, request, gpu):
+            if sentence is not None or _expected_us(plan) < least:
+                found.append(plan)
+        plans += found
+        if sentence is not None and not found:
             refused.append((family.name, sentence))
     if not plans:
         said = "; ".join(f"{name}: {sentence}" for name, sentence in refused)
         raise InputError(f"no kernel takes this product on {gpu.title} ({gpu.arch}): {said}.")
-    plans.sort(key=lambda plan: inf if plan.us is None else plan.us)
+    plans.sort(key=_expected_us)
     return Ranking(tuple(plans), tuple(refused))
+
+
+def _expected_us(plan: Plan) -> float:
+    return inf if plan.us is None else plan.us
 
 
 def families() -> list[Family]:
