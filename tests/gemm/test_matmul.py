@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -215,6 +216,15 @@ def test_accumulating_in_place_is_no_overlap() -> None:
 def test_outs_that_are_refused(out: Any, said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
         matmul(random(1, 3, 2), random(2, 2, 4), out=out)
+
+
+def test_threads_do_not_meet() -> None:
+    def work(seed: int) -> bool:
+        a, b = random(seed, 9, 5), random(seed + 50, 5, 7)
+        return all((matmul(a, b) == a @ b).all() for _ in range(5))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))
 
 
 # --- Refusals ------------------------------------------------------------------------------------

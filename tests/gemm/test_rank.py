@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,6 +120,45 @@ def test_a_workspace_of_the_plans_own_lies_behind_the_copies(known: list[Naive])
     copies = 9216 + 9472
     assert plan.workspace_bytes == copies + 1024
     assert dict(plan.steps[-1].params[0].values)["D"] == Address("workspace", copies + 512)
+
+
+@pytest.mark.parametrize("width", [20, 24])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_gates_whose_second_half_begins_anywhere(width: int, order: Any) -> None:
+    """Along rows TMA begins at multiples of 16 bytes only: such a b is copied column by column."""
+    a = random(1, 16, 24, dtype=np.float16)
+    b = np.asarray(random(2, 24, 2 * width, dtype=np.float16), order=order)
+    product = Matmul(a, b, activation="reglu", out_dtype=np.float32, engine="emulator")
+    plans = [plan for plan in product.ranking().plans if plan.kernel == "wgmma"]
+    copied = width == 20 and order == "C"
+    assert all(("b repacked" in plan.config) == copied for plan in plans)
+    one = min(plans, key=lambda plan: len(plan.steps))
+    product.plan = lambda: one  # type: ignore[method-assign]
+    x = a.astype(np.float32) @ b.astype(np.float32)
+    assert (product.execute() == np.maximum(x[:, :width], 0) * x[:, width:]).all()
+    if copied:
+        assert "the second half of a gate's columns begins between" in one.notes[0]
+
+
+def test_rows_keep_their_bits_whatever_m_is(known: list[Naive]) -> None:
+    """Fault NUM-07: one family serves all m, by way of copies where it must."""
+    for one in (request(1, 64, 65), request(1, 64, 64), request(64, 64, 65)):
+        plain = {plan.kernel for plan in rank(one, H200).plans}
+        assert plain == {"naive", "choosy"}
+    known[:] = [CHOOSY, NAIVE]
+    for one in (request(1, 64, 65), request(1, 64, 64), request(64, 64, 65)):
+        plans = rank(replace(one, batch_invariant=True), H200).plans
+        assert {plan.kernel for plan in plans} == {"choosy"}
+
+
+def test_the_bits_of_a_row_by_the_package_s_kernels() -> None:
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((70, 150), (150, 16)))
+    results = [
+        tilewright.matmul(a[:m], b, out_dtype=np.float32, batch_invariant=True, engine="emulator")
+        for m in (1, 70)
+    ]
+    assert (results[0][0] == results[1][0]).all()
 
 
 def test_refusals_are_kept(known: list[Naive], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -106,14 +107,20 @@ def operand(
 
 def type_taken(argument: str, name: object, advice: str = "convert it to one of them") -> DType:
     """The type called so by NumPy or torch. Raises: InputError for what no kernel takes."""
-    word = name.__name__ if isinstance(name, type) else str(name).removeprefix("torch.")
-    try:
-        found: DType | None = dtype_of(name)
-    except InputError:
-        found = None
-    if found is None or found.name not in TAKEN:
+    found = _taken(name)
+    if found is None:
+        word = name.__name__ if isinstance(name, type) else str(name).removeprefix("torch.")
         raise InputError(f"{argument} is {word}; matmul takes bf16, fp16 and fp32: {advice}.")
     return found
+
+
+@lru_cache(maxsize=256)
+def _taken(name: object) -> DType | None:
+    try:
+        found = dtype_of(name)
+    except InputError:
+        return None
+    return found if found.name in TAKEN else None
 
 
 def read(argument: str, array: Any, stream: int | None = None) -> Operand:

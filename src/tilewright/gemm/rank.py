@@ -10,7 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from tilewright.errors import InputError
-from tilewright.gemm.matrix import Matrix
+from tilewright.gemm.chain import chain_columns
+from tilewright.gemm.matrix import LARGEST_VECTOR, Matrix
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
 from tilewright.gemm.step import ANYWHERE, WORKSPACE, Address, MapAt, Step, Struct, Value
@@ -26,6 +27,7 @@ FAMILIES: dict[str, str] = {
     "simt": "tilewright.gemm.kernels.simt:FAMILY",
 }
 
+_CROOKED = "the second half of a gate's columns begins between multiples of 16 bytes"
 _LAUNCH_US = 2.0  # a further kernel behind another one, as the families' models count it
 _OF_BANDWIDTH = 0.8  # what a copy reaches of the datasheet's figure
 
@@ -43,6 +45,7 @@ class Ranking:
 def rank(request: Request, gpu: Gpu) -> Ranking:
     """Operands that TMA does not reach are also tried as copies that it does: all such plans of a
     family that takes nothing else, of others those that are expected to be faster than without.
+    `batch_invariant` takes the first family that takes the request in any form, whatever m is.
 
     Raises: InputError, with every family's sentence, where none takes the request.
 
@@ -51,6 +54,8 @@ def rank(request: Request, gpu: Gpu) -> Ranking:
     plans: list[Plan] = []
     refused: list[tuple[str, str]] = []
     for family in families():
+        if plans and request.batch_invariant:
+            break  # each adds in an order of its own, and which is faster depends on m
         sentence = family.refusal(request, gpu)
         found = list(family.plans(request, gpu)) if sentence is None else []
         least = min(map(_expected_us, found), default=inf)
@@ -95,6 +100,8 @@ class _Repacked:
 def _repacked(request: Request, gpu: Gpu) -> Iterator[_Repacked]:
     """The request with a, b or both copied to where TMA reaches them, each where it does not."""
     beyond = [name for name in ("a", "b") if _out_of_reach(getattr(request, name))]
+    if _gate_begins_within(request) and "b" not in beyond:
+        beyond.append("b")
     for name in beyond:
         yield _with_copies(request, (name,), gpu)
     if len(beyond) == 2:
@@ -105,6 +112,18 @@ def _out_of_reach(matrix: Matrix) -> bool:
     return None not in (matrix.tma_refusal(), matrix.transposed.tma_refusal())
 
 
+def _gate_begins_within(request: Request) -> bool:
+    """Whether the second half of a gate's columns begins where no row of 16 bytes does: such a b is
+    out of reach unless it lies column by column."""
+    halves = chain_columns(request.epilogue)
+    width = request.n // halves * request.b.dtype.bytes
+    return halves > 1 and width % LARGEST_VECTOR != 0 and not _by_columns(request.b)
+
+
+def _by_columns(matrix: Matrix) -> bool:
+    return matrix.transposed.tma_refusal() is None
+
+
 def _with_copies(request: Request, names: tuple[str, ...], gpu: Gpu) -> _Repacked:
     from tilewright.gemm.kernels.repack import repack_bytes, repack_step
 
@@ -112,13 +131,14 @@ def _with_copies(request: Request, names: tuple[str, ...], gpu: Gpu) -> _Repacke
     steps, notes, end = [], [], 0
     for name in names:
         matrix: Matrix = getattr(request, name)
+        order = False if name == "b" and _gate_begins_within(request) else None
         why = (matrix.transposed if matrix.col_major else matrix).tma_refusal()
         places[name] = end
         to = Address(WORKSPACE, end)
-        step, packed = repack_step(matrix, Address(name), to, gpu.arch, request.batch)
-        nbytes = repack_bytes(matrix, request.batch)
+        step, packed = repack_step(matrix, Address(name), to, gpu.arch, request.batch, order)
+        nbytes = repack_bytes(matrix, request.batch, order)
         steps.append(step)
-        notes.append(f"{name} is copied to {nbytes:,} bytes of workspace: {why}")
+        notes.append(f"{name} is copied to {nbytes:,} bytes of workspace: {why or _CROOKED}")
         end += -(-nbytes // ANYWHERE) * ANYWHERE
         request = replace(request, a=packed) if name == "a" else replace(request, b=packed)
     us = len(names) * _LAUNCH_US + 2 * end / (gpu.memory_gbps * _OF_BANDWIDTH * 1e3)
