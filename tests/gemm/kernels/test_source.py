@@ -51,7 +51,7 @@ def test_a_chain_becomes_one_type_and_one_struct() -> None:
     source = kernel_source("mma.cu", {}, CHAIN)
     prefix, _, rest = source.text.partition("#line 1\n")
     assert prefix.count('#include "x.cuh"\n') == prefix.count('#include "y.cuh"\n') == 1
-    assert prefix.endswith("#define EPILOGUE tile::Then<tile::Then<X<2>, Y>, Z>\n")
+    assert prefix.endswith("#define EPILOGUE tile::Chain<X<2>, Y, Z>\n")
     assert rest == kernel_source("mma.cu", {}).text
     assert ("EPILOGUE_BYTES", "16") in source.defines
     struct = epilogue_struct(CHAIN)

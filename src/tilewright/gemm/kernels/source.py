@@ -7,8 +7,8 @@ from functools import cache
 from importlib import resources
 
 from tilewright.artifact import Source
-from tilewright.gemm.chain import STRUCT, chain_defines, chain_headers
 from tilewright.gemm.chain import chain_columns as columns
+from tilewright.gemm.chain import chain_defines, chain_headers
 from tilewright.gemm.chain import chain_struct as epilogue_struct
 from tilewright.gemm.part import Part
 
@@ -26,12 +26,12 @@ def kernel_source(
     Its headers are included ahead of the file's own text, and only then its type becomes the macro
     EPILOGUE: headers use the word themselves.
     """
-    text = _text(file)
-    defines = dict(macros)
+    text, defines = _text(file), dict(macros)
     if epilogue is not None:
         defines |= chain_defines(epilogue)
-        included = "".join(f'#include "{header}"\n' for header in chain_headers(epilogue))
-        text = f"{included}#define {STRUCT} {defines.pop(STRUCT)}\n#line 1\n{text}"
+        lines = [f'#include "{header}"' for header in chain_headers(epilogue)]
+        lines += [f"#define EPILOGUE {defines.pop('EPILOGUE')}", "#line 1\n"]
+        text = "\n".join(lines) + text
     return Source(f"gemm/kernels/{file}", text, tuple(sorted(defines.items())))
 
 
