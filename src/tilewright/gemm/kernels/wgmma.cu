@@ -219,8 +219,7 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
       const int row = now.m + mine + i * MMA_M;
-      if constexpr (GATED) tile::finish_gated(acc[i], row, now.n, g.M, g.N, epilogue);
-      else tile::finish<SWAPPED>(acc[i], row, now.n, g.M, g.N, epilogue);
+      tile::finish<1 + GATED, SWAPPED>(acc[i], row, now.n, g.M, g.N, epilogue);
       if constexpr (LATER) tile::round_pairs<OUT>(done[i], acc[i]);
     }
     waits = true;
