@@ -84,18 +84,27 @@ def oracle(a: npt.NDArray[Any], b: npt.NDArray[Any], dtype: DType, seed: int = 0
         drawn = np.random.default_rng(seed).choice(m, _SAMPLED_ROWS, replace=False)
         drawn[:2] = 0, m - 1
         rows = np.unique(drawn)
-    left, right = a[rows].astype(np.float64), b.astype(np.float64)
-    exact = left @ right
+    exact, bound = sums(a[rows].astype(np.float64), b.astype(np.float64), dtype)
+    if dtype != FP32:  # whose last sum is rounded already
+        result = FP32 if dtype == TF32 else dtype
+        bound += result.unit_roundoff * np.abs(exact) + result.tiny / 2
+    return Oracle((m, b.shape[1]), rows, exact, bound)
+
+
+def sums(left: _Wide, right: _Wide, dtype: DType) -> tuple[_Wide, _Wide]:
+    """left[…, m, k] · right[…, k, n] of elements of this type, and what fp32 sums may differ by:
+    all of the bound but for the rounding of an fp32 sum to the result's type."""
+    k = left.shape[-1]
+    exact: _Wide = left @ right
     magnitude = _magnitude(left, right)
     if dtype == FP32:
-        bound = k * dtype.tiny / 2 + min(k + 1, 4 * sqrt(k)) * _FP32_ROUNDOFF * magnitude
-    else:
-        result = FP32 if dtype == TF32 else dtype
-        slack = (4 * sqrt(k) + 2 * k / _MMA_K[dtype.bytes]) * _FP32_ROUNDOFF
-        bound = result.unit_roundoff * np.abs(exact) + result.tiny / 2 + slack * magnitude
-        if dtype == TF32:
-            bound += _cut(left, right, exact, magnitude)
-    return Oracle((m, b.shape[1]), rows, exact, bound)
+        roundings = min(k + 1, 4 * sqrt(k)) * _FP32_ROUNDOFF
+        return exact, np.asarray(k * dtype.tiny / 2 + roundings * magnitude, np.float64)
+    slack = (4 * sqrt(k) + 2 * k / _MMA_K[dtype.bytes]) * _FP32_ROUNDOFF
+    bound = np.asarray(slack * magnitude, np.float64)
+    if dtype == TF32:
+        bound += _cut(left, right, exact, magnitude)
+    return exact, bound
 
 
 def _cut(left: _Wide, right: _Wide, exact: _Wide, magnitude: _Wide) -> _Wide:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,21 @@ import numpy.typing as npt
 import pytest
 
 from tilewright.build import build
-from tilewright.dtypes import DType
+from tilewright.dtypes import FP32, DType
 from tilewright.emulator.report import Report
 from tilewright.engines.base import Engine
 from tilewright.engines.choose import open_engine
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.engines.probe import gpus_found
+from tilewright.gemm.epilogue import Bias, Gate, Scale
 from tilewright.gemm.matrix import Matrix
-from tilewright.gemm.part import Part, Wide
+from tilewright.gemm.part import Part
 from tilewright.gemm.plan import Plan
+from tilewright.gemm.reference import expected
 from tilewright.gemm.request import Request
-from tilewright.gemm.step import WORKSPACE, Address, Bindings, Step, Value
+from tilewright.gemm.step import WORKSPACE, Bindings, Step
 from tilewright.gpus import DEFAULT_GPU, GPUS, Gpu, gpu_reported
-from tilewright.verify import oracle
 
-HERE = Path(__file__).parent
 _MOST_ALIGNED = 16
 
 # Ways to lie in memory: the element strides of a [rows, cols] matrix, and where its first begins.
@@ -81,43 +80,8 @@ def laid(
 
 
 @dataclass(frozen=True)
-class TestPart:
-    """A part of parts.cuh; its vector lies at `name`."""
-
-    name: str
-    word: str
-    cols: bool
-    columns: int
-    batch: int
-
-    __test__ = False
-
-    @property
-    def cpp(self) -> str:
-        return f"test::{self.word}"
-
-    header = "parts.cuh"
-
-    @property
-    def operands(self) -> Mapping[str, Matrix]:
-        return {}
-
-    @property
-    def fields(self) -> tuple[tuple[str, str, Value], ...]:
-        return ("at", "u8", Address(self.name)), ("batch", "i8", self.batch)
-
-    def numpy(self, x: Wide, operands: Mapping[str, npt.NDArray[Any]]) -> Wide:
-        vector = operands[self.name].astype(np.float64)
-        along = vector[:, None, :] if self.cols else vector[:, :, None]
-        if self.columns == 2:
-            gate, up = np.split(x, 2, axis=-1)
-            return gate * up + along
-        return x + along if self.word == "Shift" else x * along
-
-
-@dataclass(frozen=True)
 class Case:
-    """A request and what its operands hold."""
+    """A request and what its operands hold; `vectors` are those of its epilogue's parts."""
 
     request: Request
     operands: dict[str, Laid]
@@ -138,19 +102,24 @@ def case(
     shared: tuple[bool, bool] = (False, False),
     parts: Sequence[str] = (),
 ) -> Case:
-    """A product with random operands. `parts` are words of parts.cuh; with a Gate, `n` is that of
-    the result, and b has 2·n columns."""
-    gate = "Gate" in parts
+    """A product with random operands. `parts` are "bias" along N, "scale" of each row, and "gate":
+    then `n` is that of the result, and b has 2·n columns."""
+    width = n * (2 if "gate" in parts else 1)
     chain: list[Part] = []
     vectors: dict[str, npt.NDArray[np.float32]] = {}
-    for place, word in enumerate(parts):
-        length = m if word == "Weigh" else n
-        part = TestPart(f"v{place}", word, word != "Weigh", 2 if word == "Gate" else 1, length)
-        vectors[part.name] = random.standard_normal((batch, length), np.float32)
-        chain.append(part)
+    for word in parts:
+        if word == "bias":
+            cols = n if chain else width
+            chain.append(Bias(Matrix(FP32, m, cols, 0, 1, cols)))
+            vectors[word] = random.standard_normal((batch, 1, cols), np.float32)
+        elif word == "scale":
+            chain.append(Scale(Matrix(FP32, m, n, 1, 0, m)))
+            vectors[word] = random.standard_normal((batch, m, 1), np.float32)
+        else:
+            chain.append(Gate("swiglu", n))
     operands = {
         "a": laid(dtype, (batch, m, k), layouts[0], leads[0], shared[0]),
-        "b": laid(dtype, (batch, k, n * (2 if gate else 1)), layouts[1], leads[1], shared[1]),
+        "b": laid(dtype, (batch, k, width), layouts[1], leads[1], shared[1]),
         "out": laid(out or dtype, (batch, m, n), layouts[2], leads[2]),
     }
     for name in ("a", "b"):
@@ -175,24 +144,21 @@ class Bench:
 
     def check(self, given: Case, plan: Plan) -> list[Report]:
         """Runs a plan and asserts that all is right. Returns the emulator's reports."""
-        bindings = {name: self.engine.upload(x).address for name, x in given.vectors.items()}
-        out = None
+        buffers = {name: self.engine.upload(vector) for name, vector in given.vectors.items()}
         for name, one in given.operands.items():
-            buffer = self.engine.upload(one.memory)
-            bindings[name] = buffer.address + one.start * one.matrix.dtype.bytes
-            out = buffer if name == "out" else out
-        if plan.workspace_bytes:
-            workspace = self.engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
-            bindings[WORKSPACE] = workspace.address
+            buffers[name] = self.engine.upload(one.memory)
+        buffers[WORKSPACE] = self.engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
+        bindings = {name: buffer.address for name, buffer in buffers.items()}
+        for name, one in given.operands.items():
+            bindings[name] += one.start * one.matrix.dtype.bytes
         reports = [self.launch(step, bindings) for step in plan.steps]
-        assert out is not None
-        given.operands["out"].memory[:] = self.engine.download(out)
+        given.operands["out"].memory[:] = self.engine.download(buffers["out"])
         assert (said := wrong(given)) == "", f"{plan.config}: {said}"
         return [report for report in reports if report is not None]
 
     def launch(self, step: Step, bindings: Bindings) -> Report | None:
         """Builds and runs a step: no spills, no wgmma that waits for another, no findings."""
-        artifact = build(replace(step.source, include_path=(str(HERE),)), step.arch)
+        artifact = build(step.source, step.arch)
         assert artifact.resources[step.kernel].spill_bytes == 0, step.source.defines
         assert artifact.serialized == (), step.source.defines
         report = self.engine.launch(step.launch(artifact, bindings))
@@ -206,38 +172,11 @@ def wrong(given: Case) -> str:
     """What is wrong with the result, "" if nothing is. What lies between its elements must still
     be NaN, as it was before."""
     out = given.operands["out"]
-    exact, bound = _expected(given)
-    got = out.view.astype(np.float64)
-    off = ~(np.abs(got - exact) <= bound)
-    if off.any():
-        at = tuple(int(i) for i in np.argwhere(off)[0])
-        return f"{off.sum()} of {off.size} wrong, first {at}: {got[at]}, not {exact[at]}"
+    arrays = {name: given.operands[name].view for name in ("a", "b")} | given.vectors
+    if said := expected(given.request, arrays).verdict(out.view).message:
+        return said
     out.view[...] = np.nan
     return "" if np.isnan(out.memory.astype(np.float32)).all() else "written between the elements"
-
-
-def _expected(given: Case) -> tuple[Wide, Wide]:
-    """The float64 result and what it may differ by: the product's bound, as each part hands it on,
-    and two roundings in fp32 and one of the result for each part."""
-    dtype, out = given.request.a.dtype, given.request.out.dtype
-    stored = (
-        dtype if dtype == out else replace(dtype, unit_roundoff=out.unit_roundoff, tiny=out.tiny)
-    )
-    pairs = zip(given.operands["a"].view, given.operands["b"].view, strict=True)
-    oracles = [oracle(a, b, stored) for a, b in pairs]
-    exact = np.stack([one.exact for one in oracles])
-    bound = np.stack([one.bound for one in oracles])
-    for part in given.request.epilogue:
-        if part.columns == 2:
-            gate, up = np.split(np.abs(exact), 2, axis=-1)
-            of_gate, of_up = np.split(bound, 2, axis=-1)
-            bound = gate * of_up + up * of_gate + of_gate * of_up
-        else:
-            low, high = (part.numpy(exact + sign * bound, given.vectors) for sign in (-1, 1))
-            bound = np.abs(high - low) / 2
-        exact = part.numpy(exact, given.vectors)
-        bound = bound + (2.0**-22 + stored.unit_roundoff) * np.abs(exact) + stored.tiny
-    return exact, bound
 
 
 @pytest.fixture(params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])

@@ -20,9 +20,9 @@ from tilewright.gemm.step import WORKSPACE, Address
     ("shape", "splits", "layout", "parts", "out", "swapped"),
     [
         ((2, 5, 12), 3, "n4", (), BF16, False),
-        ((2, 37, 31), 2, "flipped", ("Shift", "Weigh"), FP32, False),
-        ((2, 9, 20), 4, "t8", ("Shift",), FP16, True),
-        ((2, 6, 12), 3, "t", ("Gate", "Weigh"), FP32, False),
+        ((2, 37, 31), 2, "flipped", ("bias", "scale"), FP32, False),
+        ((2, 9, 20), 4, "t8", ("bias",), FP16, True),
+        ((2, 6, 12), 3, "t", ("gate", "scale"), FP32, False),
     ],
 )
 def test_the_sum_of_the_splits(

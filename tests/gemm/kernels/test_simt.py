@@ -51,7 +51,7 @@ def test_random_operands(bench: Any, seed: int) -> None:
 
 
 def test_a_gate_and_what_it_gates(bench: Any) -> None:
-    given = bench.case(np.random.default_rng(4), FP32, 70, 36, 20, batch=2, parts=("Gate", "Weigh"))
+    given = bench.case(np.random.default_rng(4), FP32, 70, 36, 20, batch=2, parts=("gate", "scale"))
     bench.check(given, FAMILY.plans(given.request, bench.gpu)[-1])
 
 

@@ -9,7 +9,8 @@ from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
 from tilewright.gpus import Gpu
 
-_WIDEST = 64 * 64  # sums of a warp, beside which its lanes have no registers for elements to copy
+_WHOLE = 8  # elements in the 16 bytes of the widest copy
+_WIDEST = 64 * 64  # sums of a warp, beside which its lanes have registers for whole copies only
 
 # Shares: of wgmma's rate on an H200 hgemm_best reaches 0.45, hgemm_w64 0.40 and hgemm_k_stages 0.34
 # at 4096³ (measurements/h200-hgemm.jsonl), where mma.sync is bound to 0.62. On other GPUs, whose
@@ -45,9 +46,9 @@ def _stage_bytes(tile: Tile) -> int:
 
 
 def _has_room(job: Job) -> bool:
-    """cp.async needs no registers, but it carries two elements at least."""
-    by_hand = any(copy.vector == 1 for copy in job.copies())
-    return not by_hand or job.tile.wm * job.tile.wn < _WIDEST
+    """Copies of less than 16 bytes take registers: for elements on their way, or for addresses."""
+    whole = all(copy.vector == _WHOLE for copy in job.copies())
+    return whole or job.tile.wm * job.tile.wn < _WIDEST
 
 
 def _plan(job: Job) -> Plan:
