@@ -94,8 +94,9 @@ class Library:
 
     name = "Library"
 
-    def __init__(self, engine: Pretender, current: int | None = 7) -> None:
-        self.engine, self.current = engine, current
+    def __init__(self, engine: Pretender) -> None:
+        self.engine, self.allocates = engine, True
+        self.current: int | None = 7
         self.made: list[tuple[tuple[int, ...], int | None]] = []
 
     def put(self, array: npt.NDArray[Any]) -> Tensor:
@@ -186,6 +187,13 @@ def test_k_0_and_a_workspace(library: Library, monkeypatch: pytest.MonkeyPatch) 
     got = tilewright.matmul(a, b)
     assert (got.view == a.view @ b.view).all()
     assert [shape for shape, _ in library.made] == [(3, 5), (128,)]  # 512 bytes as fp32
+
+    library.allocates = False
+    library.made.clear()
+    got = tilewright.matmul(a, b)
+    assert (got.view == a.view @ b.view).all()
+    assert [shape for shape, _ in library.made] == [(3, 5)]
+    assert library.engine.waits == 1  # the engine fills what it allocates on its own stream
 
 
 def test_several_launches(library: Library) -> None:

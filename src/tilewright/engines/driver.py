@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tilewright.engines import probe
@@ -139,6 +141,16 @@ class Context:
         self.capturing = False
         while self._dropped:
             self.free(self._dropped.pop())
+
+
+@contextmanager
+def same_context(driver: Driver) -> Iterator[None]:
+    """Leaves the calling thread with the context, and so the GPU, that it had before."""
+    before = driver("cuCtxGetCurrent")
+    try:
+        yield
+    finally:
+        driver("cuCtxSetCurrent", before)
 
 
 def ordinal_of(address: int) -> int:

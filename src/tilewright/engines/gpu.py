@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.emulator.parse import parse
 from tilewright.engines import probe
-from tilewright.engines.driver import Context, Driver
+from tilewright.engines.driver import Context, Driver, same_context
 from tilewright.engines.tensor_maps import TensorMapEncoder
 from tilewright.errors import EngineError, InputError
 from tilewright.gpus import arch_of
@@ -211,13 +211,10 @@ class GpuEngine:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Leaves the calling thread with the GPU that it had: work here makes this one current."""
-        before = self.call("cuCtxGetCurrent")
-        self.context.enter()
-        try:
+        """For work among a caller's: the thread keeps the GPU that it had."""
+        with same_context(self.call):
+            self.context.enter()
             yield
-        finally:
-            self.call("cuCtxSetCurrent", before)
 
     def _kernel(self, launch: Launch) -> _Kernel:
         key = (launch.artifact.key, launch.kernel)

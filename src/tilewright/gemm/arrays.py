@@ -23,9 +23,14 @@ _WAY_OUT = "NumPy arrays run in the emulator, tensors on a GPU run there"
 
 
 class Framework(Protocol):
-    """What is asked of the library that an array comes from. `name` is the word in messages."""
+    """What is asked of the library that an array comes from.
+
+    `name` is the word in messages. One that `allocates` gives memory of a GPU in the order of a
+    stream, also for what lives no longer than a call.
+    """
 
     name: str
+    allocates: bool
 
     def read(self, argument: str, array: Any, stream: int | None) -> Operand:
         """Where the array lies. `stream` is the one that the product will run on, if given.
@@ -167,7 +172,7 @@ def _frameworks(array: Any) -> Iterator[Framework]:
 class NumPy:
     """Arrays of the host; bf16 by the package ml_dtypes."""
 
-    name = "NumPy"
+    name, allocates = "NumPy", False
 
     def read(self, argument: str, array: Any, stream: int | None) -> Operand:
         advice = f"convert it, as by {argument}.astype(np.float32)"

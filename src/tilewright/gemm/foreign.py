@@ -60,7 +60,7 @@ class _Held:
 class DLPack:
     """Anything with __dlpack__; results are made by its __array_namespace__, where it has one."""
 
-    name = "DLPack"
+    name, allocates = "DLPack", False
 
     def read(self, argument: str, array: Any, stream: int | None) -> Operand:
         kind, ordinal = (int(word) for word in array.__dlpack_device__())
@@ -101,7 +101,7 @@ class DLPack:
 class CudaArray:
     """Anything with __cuda_array_interface__. It can hold no bf16; results need `out`."""
 
-    name = "the CUDA array interface"
+    name, allocates = "the CUDA array interface", False
 
     def read(self, argument: str, array: Any, stream: int | None) -> Operand:
         from tilewright.engines.driver import finish, ordinal_of

@@ -27,7 +27,7 @@ def _elsewhere(argument: str, where: str, move: str, host: str) -> InputError:
 class Torch:
     """Tensors of PyTorch, by data_ptr: the results of autograd's functions are not tracked."""
 
-    name = "PyTorch"
+    name, allocates = "PyTorch", True
 
     def read(self, argument: str, array: Any, stream: int | None) -> Operand:
         torch = sys.modules["torch"]
@@ -71,7 +71,7 @@ class Torch:
 class CuPy:
     """Arrays of CuPy."""
 
-    name = "CuPy"
+    name, allocates = "CuPy", True
 
     def read(self, argument: str, array: Any, stream: int | None) -> Operand:
         advice = f"convert it, as by {argument}.astype('float32')"
@@ -104,7 +104,7 @@ class CuPy:
 class Jax:
     """Arrays of JAX, eagerly. JAX has no streams: the host waits before and after."""
 
-    name = "JAX"
+    name, allocates = "JAX", False
 
     def read(self, argument: str, array: Any, stream: int | None) -> Operand:
         jax: Any = sys.modules["jax"]

@@ -183,10 +183,14 @@ class Matmul:
             self.tune()
         plan = self.plan()
         if self._first.ordinal == HOST:
-            self.reports = run_on_host_arrays(
-                target.engine, self._job, plan, operands, self._scalars, fresh
-            )
-            if isinstance(target, EmulatorTarget):
+            given = self._job, plan, operands, self._scalars, fresh
+            if isinstance(target, GpuTarget):
+                with target.engine.entered():
+                    self.reports = run_on_host_arrays(target.engine, *given)
+                return
+            try:
+                self.reports = run_on_host_arrays(target.engine, *given)
+            finally:
                 target.engine.forget()
             return
         assert isinstance(target, GpuTarget)

@@ -173,19 +173,26 @@ def run_on_device_arrays(
     """
     engine = target.engine
     addresses = {name: operand.address for name, operand in operands.items()}
-    if job.zeros:
-        addresses |= dict.fromkeys(FACTORS, target.zeros.address)
-    workspace, held = 0, None
-    if plan.workspace_bytes and stream is not None:
-        like = operands["out"]
-        words = -(-plan.workspace_bytes // FP32.bytes)
-        held = like.framework.empty(like, (words,), FP32, given)
-        workspace = like.framework.read("workspace", held, stream).address
-    elif plan.workspace_bytes:
-        held = engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
-        workspace = held.address
     with engine.entered():
+        if job.zeros:
+            addresses |= dict.fromkeys(FACTORS, target.zeros.address)
+        held, workspace = _workspace_among(engine, plan, operands["out"], given)
         launch(lambda it: engine.launch(it, stream), job, plan, addresses, workspace, scalars)
         if stream is None:
             engine.synchronize()
-    del held  # its memory is used again in the order of the stream, or freed once all is done
+        del held  # used again in the order of the stream, or freed, which waits for all work
+
+
+def _workspace_among(
+    engine: GpuEngine, plan: Plan, like: Operand, given: int | None
+) -> tuple[object, int]:
+    """The plan's workspace by the allocator of the caller's framework, where it has one; what keeps
+    it, and its address."""
+    if not plan.workspace_bytes:
+        return None, 0
+    if like.framework.allocates:
+        made = like.framework.empty(like, (-(-plan.workspace_bytes // FP32.bytes),), FP32, given)
+        return made, like.framework.read("workspace", made, given).address
+    buffer = engine.empty((plan.workspace_bytes,), np.dtype(np.uint8))
+    engine.synchronize()  # it was filled on the engine's own stream
+    return buffer, buffer.address

@@ -80,9 +80,11 @@ def gpu_target(ordinal: int) -> GpuTarget:
     """This machine's GPU of that number, opened once a process."""
     with _opening:
         if ordinal not in _gpus:
+            from tilewright.engines.driver import Driver, same_context
             from tilewright.engines.gpu import GpuEngine
 
-            engine = GpuEngine(ordinal)
+            with same_context(Driver()):
+                engine = GpuEngine(ordinal)
             _gpus[ordinal] = GpuTarget(engine, *described(engine))
         return _gpus[ordinal]
 

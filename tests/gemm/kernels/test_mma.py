@@ -175,6 +175,8 @@ def test_the_model_expects_what_hgemm_best_does() -> None:
     large = FAMILY.plans(request(4096, 4096, 4096), H200)
     assert large[0].us == min(plan.us or 0 for plan in large)
     assert large[0].us == pytest.approx(310, rel=0.1)
+    a100 = FAMILY.plans(request(4096, 4096, 4096), GPUS["a100"])
+    assert 440 < min(plan.us or 0 for plan in a100) < 4 * 310  # its rate is 312 TFLOP/s
     small = FAMILY.plans(request(512, 512, 512), H200)
     assert small[-1].us == min(plan.us or 0 for plan in small)
 

@@ -107,7 +107,7 @@ def test_no_split_is_empty(k: int) -> None:
 
 
 def test_a_gates_halves_are_whole_panels(bench_of: Any) -> None:
-    given = bench_of("h200").case(np.random.default_rng(0), BF16, 64, 64, 64, parts=["Gate"])
+    given = bench_of("h200").case(np.random.default_rng(0), BF16, 64, 64, 64, parts=["gate"])
     configs = [plan.config for plan in FAMILY.plans(given.request, H200) if len(plan.steps) == 1]
     assert {config.split("x")[1] for config in configs} == {"128", "256"}
 
@@ -158,8 +158,8 @@ def test_layouts_and_types(
     [
         # K is too short for a tile to be stored beside its products, then long enough. The layout
         # and the chain take the most registers.
-        ("128x256x64, 4 stages, clusters 2x1", (200, 300, 136), {"parts": ["Shift", "Weigh"]}),
-        ("256x128x64, 4 stages, clusters 1x2", (300, 264, 328), {"parts": ["Shift", "Weigh"]}),
+        ("128x256x64, 4 stages, clusters 2x1", (200, 300, 136), {"parts": ["bias", "scale"]}),
+        ("256x128x64, 4 stages, clusters 1x2", (300, 264, 328), {"parts": ["bias", "scale"]}),
         ("128x192x64, 4 stages", (150, 400, 264), {"layouts": ALONG}),  # an odd number of panels
         ("128x128x64, 6 stages, clusters 1x2, in turns", (400, 400, 72), {}),
         ("64x256x64, 4 stages, clusters 2x1, in turns", (330, 300, 136), {"out": FP32}),
@@ -173,7 +173,7 @@ def test_large_tiles(
 
 @pytest.mark.parametrize("layouts", [ALONG, ("n8", "t8", "t")])
 def test_chains(bench: Any, layouts: tuple[str, str, str]) -> None:
-    check(bench, (70, 75, 72), SMALL, layouts=layouts, parts=["Shift", "Weigh"], batch=2)
+    check(bench, (70, 75, 72), SMALL, layouts=layouts, parts=["bias", "scale"], batch=2)
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_chains(bench: Any, layouts: tuple[str, str, str]) -> None:
 )
 def test_gates(bench: Any, layouts: tuple[str, str, str], config: str) -> None:
     """The boxes of the gate's last columns reach into those of what it gates."""
-    check(bench, (136, 104, 72), config, layouts=layouts, parts=["Gate", "Weigh"])
+    check(bench, (136, 104, 72), config, layouts=layouts, parts=["gate", "scale"])
 
 
 @pytest.mark.parametrize(
     ("shape", "how"),
-    [((40, 27, 600), {"batch": 2, "parts": ["Shift"]}), ((40, 24, 600), {"parts": ["Gate"]})],
+    [((40, 27, 600), {"batch": 2, "parts": ["bias"]}), ((40, 24, 600), {"parts": ["gate"]})],
 )
 def test_splits_add_up(bench: Any, shape: tuple[int, int, int], how: dict[str, Any]) -> None:
     check(bench, shape, f"{SMALL}, 2 splits", **how)

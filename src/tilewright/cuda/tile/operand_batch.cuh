@@ -10,7 +10,8 @@ namespace tile {
 template <class OPERAND, int ROWS, int PARTS, bool HALVES>
 struct Boxes {
   static constexpr int COUNT = !OPERAND::K_MAJOR ? ROWS / PANEL : HALVES && PARTS == 1 ? 2 : PARTS;
-  static constexpr int EACH = COUNT / PARTS, HEIGHT = ROWS / COUNT, DEPTH = OPERAND::BYTES / ROWS / 2;
+  static constexpr int EACH = COUNT / PARTS, HEIGHT = ROWS / COUNT;
+  static constexpr int DEPTH = OPERAND::BYTES / ROWS / 2;  // of K
   static_assert(EACH * PARTS == COUNT && HEIGHT * COUNT == ROWS && HEIGHT % 8 == 0,
                 "each block loads as many boxes of whole patterns");
   static_assert(!HALVES || COUNT % 2 == 0, "no box reaches into both halves");

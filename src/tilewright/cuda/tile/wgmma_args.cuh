@@ -5,7 +5,7 @@
 // in Python, and its size and offsets arrive as macros so that the two cannot drift apart.
 using T = ELEMENT;
 
-struct WgmmaArgs {                                    // D[M, N] = A[M, K] * B[K, N], a batch of them
+struct WgmmaArgs {                                    // D[M, N] = A[M, K] * B[K, N], a batch
   TensorMap A_map;                                    // of rank 3: matrices along z
   TensorMap B_map;
 #ifdef WGMMA_ARGS_OUT_MAP
@@ -29,7 +29,7 @@ static_assert(sizeof(WgmmaArgs) == WGMMA_ARGS_BYTES && AT(A_map) == WGMMA_ARGS_A
                   AT(split_steps) == WGMMA_ARGS_SPLIT_STEPS && AT(splits) == WGMMA_ARGS_SPLITS &&
                   AT(A_step) == WGMMA_ARGS_A_STEP && AT(B_step) == WGMMA_ARGS_B_STEP,
               "wgmma_step.py and wgmma_args.cuh disagree");
-static_assert(sizeof(EPILOGUE) == EPILOGUE_BYTES, "the epilogue's fields and its C++ type disagree");
+static_assert(sizeof(EPILOGUE) == EPILOGUE_BYTES, "the epilogue's fields and C++ type disagree");
 #ifdef WGMMA_ARGS_OUT_MAP
 static_assert(AT(out_map) == WGMMA_ARGS_OUT_MAP, "wgmma_step.py and wgmma_args.cuh disagree");
 #endif

@@ -11,9 +11,9 @@ namespace tile {
 template <class CHAIN>
 constexpr int GROUP = sizeof(CHAIN) <= 72 ? 32 : sizeof(CHAIN) <= 144 ? 16 : 8;
 
-// The epilogue on a group's columns of acc[64, 2 * COUNT], from `from` on; this thread's part of acc
-// begins at column `col` of D and at `rows`. Where not all of it is INSIDE of D's N columns, the
-// epilogue sees for the others one that is the thread's own, where it may load.
+// The epilogue on a group's columns of acc[64, 2 * COUNT], from `from` on; this thread's part of
+// acc begins at column `col` of D and at `rows`. Where not all of it is INSIDE of D's N columns,
+// the epilogue sees for the others one that is the thread's own, where it may load.
 template <bool INSIDE, int COLUMNS, bool TURNED, int COUNT, class CHAIN>
 __device__ __forceinline__ void finish_group(float (&acc)[COUNT], int from, const int (&rows)[2],
                                              int col, int N, const CHAIN& epilogue) {
@@ -39,9 +39,12 @@ __device__ __forceinline__ void finish(float (&acc)[COUNT], int row, int col, in
   if (row >= M || col >= N) return;
   const int rows[2] = {row, row + 8 < M ? row + 8 : row};
 #pragma unroll
-  for (int from = 0; from < 2 * COUNT / COLUMNS; from += GROUP<CHAIN>)
-    if (inside) finish_group<true, COLUMNS, TURNED>(acc, from, rows, col, N, epilogue);
-    else if (col + from < N) finish_group<false, COLUMNS, TURNED>(acc, from, rows, col, N, epilogue);
+  for (int from = 0; from < 2 * COUNT / COLUMNS; from += GROUP<CHAIN>) {
+    if (inside)
+      finish_group<true, COLUMNS, TURNED>(acc, from, rows, col, N, epilogue);
+    else if (col + from < N)
+      finish_group<false, COLUMNS, TURNED>(acc, from, rows, col, N, epilogue);
+  }
 }
 
 // The first 4 * PAIRS columns of acc, rounded to T and two a register.

@@ -1,8 +1,8 @@
 #pragma once
 #include "ptx/st_shared.cuh"
 #include "tile/wgmma_fragment.cuh"
-// From wgmma's accumulators to shared memory as fp32: 64 rows of 32 columns, as a TMA store with the
-// 128-byte swizzle takes them.
+// From wgmma's accumulators to shared memory as fp32: 64 rows of 32 columns, as a TMA store with
+// the 128-byte swizzle takes them.
 namespace tile {
 
 // A warpgroup's columns 32 * panel .. 32 * panel + 31 of acc[64, 2 * COUNT], to [64][32] elements

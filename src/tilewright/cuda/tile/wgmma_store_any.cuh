@@ -8,9 +8,9 @@ template <class T>
 struct Placed { T* begin; long long row, col; };
 
 // Columns `from` .. `from` + WIDTH - 1 of a tile that begins at (row, col) of D[M, N], as far as
-// they lie inside: `pair(i)`, a ushort2 of bits or a float2, is what the thread holds i % 2 * 8 rows
-// and i / 2 * 8 columns further. VECTOR: D's rows are contiguous and a pair lies at a multiple of its
-// size.
+// they lie inside: `pair(i)`, a ushort2 of bits or a float2, is what the thread holds i % 2 * 8
+// rows and i / 2 * 8 columns further. VECTOR: D's rows are contiguous and a pair lies at a multiple
+// of its size.
 template <bool VECTOR, int WIDTH, class T, class PAIR>
 __device__ __forceinline__ void store_pairs(Placed<T> to, int row, int col, int from, int M, int N,
                                             PAIR pair) {

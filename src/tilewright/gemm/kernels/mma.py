@@ -12,9 +12,11 @@ from tilewright.gpus import Gpu
 _WHOLE = 8  # elements in the 16 bytes of the widest copy
 _WIDEST = 64 * 64  # sums of a warp, beside which its lanes have registers for whole copies only
 
-# Shares: of wgmma's rate on an H200 hgemm_best reaches 0.45, hgemm_w64 0.40 and hgemm_k_stages 0.34
-# at 4096³ (measurements/h200-hgemm.jsonl), where mma.sync is bound to 0.62. On other GPUs, whose
-# Tensor Cores know nothing else, they count as that much more; unmeasured.
+# Shares: of the datasheet's rate on an H200 at 4096³ hgemm_best reaches 0.45, hgemm_w64 0.40 and
+# hgemm_k_stages 0.34 (measurements/h200-hgemm.jsonl); the last one is an estimate. That rate is
+# wgmma's. Where it is mma.sync's own they count for more: an estimate, unmeasured.
+_WGMMA_ARCH = "sm_90"
+_WITHOUT_WGMMA = 1.5
 TILES = (
     Tile(256, 128, 64, 64, 64, 1, 0.44),
     Tile(128, 128, 32, 64, 64, 2, 0.40),
@@ -37,7 +39,8 @@ class Mma:
 
     def plans(self, request: Request, gpu: Gpu) -> tuple[Plan, ...]:
         """Of the tiles that this GPU's shared memory holds, and whose blocks a grid counts."""
-        jobs = (Job(request, gpu, tile, _stage_bytes(tile), gpu.tensor_tflops) for tile in TILES)
+        rate = gpu.tensor_tflops * (1 if gpu.arch == _WGMMA_ARCH else _WITHOUT_WGMMA)
+        jobs = (Job(request, gpu, tile, _stage_bytes(tile), rate) for tile in TILES)
         return tuple(_plan(job) for job in jobs if job.fits and _has_room(job))
 
 

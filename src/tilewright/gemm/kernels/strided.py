@@ -168,7 +168,7 @@ def arguments(made: Product) -> Struct:
 class Job:
     """One tile's way through a request: all that a plan of a family says, but for its own macros.
 
-    `tflops` is the GPU's rate at what the family multiplies with.
+    `tflops` is the GPU's rate at what the family multiplies with, of which a tile reaches a share.
     """
 
     request: Request
