@@ -510,10 +510,14 @@ ODD = {  # beyond the 64 KiB of the block, and of all shared memory
 }
 
 
+def odd_case(name: str) -> tuple[Form, Case]:
+    return _B, _probe(name, _B, [ODD[name]], of_b=True)
+
+
 def odd(name: str, engine: str) -> None:
     """Runs one case and prints what it read; the process may end with the driver's error."""
-    case = _probe(name, _B, [ODD[name]], of_b=True)
-    found = places(case, Runner(engine, kernel_text(_B)).run(case))
+    form, case = odd_case(name)
+    found = places(case, Runner(engine, kernel_text(form)).run(case))
     print(json.dumps(found[0, ::8, 0].tolist()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 from pathlib import Path
@@ -16,6 +17,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
+    from tilewright.emulator.report import Report
+    from tilewright.gpus import Gpu
+    from tilewright.ladder.rungs import KernelRung
+    from tilewright.problem import Problem
+
+# Workers of xdist are as many as there are cores: NumPy's own threads would only be in their way,
+# and take a third of the time. Read when NumPy is loaded, in the workers and other child processes.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_collection_finish() -> None:
+    """14,000 tests stay to the end: Python's collector need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
+
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
@@ -27,6 +43,33 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TILEWRIGHT_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_rung_kept() -> Iterator[None]:
+    """Tests go over all rungs again and again: the emulator reads each but once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tilewright.emulator.loaded.MOST_KEPT", 400_000)
+        yield
+
+
+@pytest.fixture(scope="session")
+def blocks_counted_once() -> Iterator[None]:
+    """A block of a rung costs the same on any problem: `limited` counts it for the first one."""
+    from tilewright.bench import rung_limits
+
+    count = rung_limits.one_block
+    known: dict[object, Report] = {}
+
+    def once(rung: KernelRung, problem: Problem, gpu: Gpu, steps: int) -> Report:
+        key = rung.name, rung.text, problem.dtype.name, gpu.name, steps
+        if key not in known:
+            known[key] = count(rung, problem, gpu, steps)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rung_limits, "one_block", once)
+        yield
 
 
 @pytest.fixture(scope="session")

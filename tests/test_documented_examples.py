@@ -1,4 +1,4 @@
-"""The Python examples of README and docs/emulator.md work as they stand, in an empty folder."""
+"""The Python examples of README, docs/emulator.md and docs/matmul.md work, in an empty folder."""
 
 from __future__ import annotations
 
@@ -122,6 +122,12 @@ def test_the_examples_of_the_emulators_page(tmp_path: Path) -> None:
     assert kinds == [False, True, True, False, False]
     names = {path.name for path in tmp_path.iterdir()}
     assert {"transpose.cu", "transpose.html", "transpose.xml", "transpose.sarif"} <= names
+
+
+def test_the_examples_of_matmuls_page(tmp_path: Path) -> None:
+    examples = [text for language, text in blocks("docs/matmul.md") if language == "python"]
+    assert len(examples) == 3
+    ran(tmp_path, "-c", "\n".join(examples))
 
 
 def _registered() -> bool:

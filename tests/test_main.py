@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 from tilewright.__main__ import main, run
+from tilewright.cli import plain_letters
 
 
 def python(*words: str) -> subprocess.CompletedProcess[str]:
@@ -124,6 +126,27 @@ def test_too_little_memory_is_a_sentence(
     monkeypatch.setattr("tilewright.bench.ladder.climb", large)
     assert run(["ladder"]) == 2
     assert "not enough memory: unable to allocate 4.00 TiB." in capsys.readouterr().err
+
+
+def test_drawings_keep_their_shape_without_utf8() -> None:
+    """Filled, other and empty places stay told apart, and no number loses a letter."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tilewright", "explain", "waves"],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stdout.decode("ascii")
+    assert "?" not in said
+    assert "1,024 tiles of 128x128" in said
+    assert re.search(r"^wave 3   #{47}\*{7} 232$", said, re.MULTILINE)
+
+
+def test_a_letter_that_nothing_stands_for_is_a_question_mark() -> None:
+    plain_letters.register()
+    assert "A·B ÷ 2 ✓ 🐟".encode("ascii", plain_letters.ERRORS) == b"A*B / 2 v ?"
+    assert "µ·█".encode("latin-1", plain_letters.ERRORS) == b"\xb5\xb7#"
 
 
 def test_a_terminal_of_few_characters() -> None:

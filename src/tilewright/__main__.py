@@ -11,6 +11,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 from tilewright import __version__
+from tilewright.cli import plain_letters
 from tilewright.cli.bench import bench
 from tilewright.cli.cache import app as cache
 from tilewright.cli.compare import compare
@@ -51,9 +52,10 @@ app.command(cache)
 
 def main(argv: list[str] | None = None) -> None:
     """Runs a command and exits; with `--debug` anywhere an error keeps its traceback."""
+    plain_letters.register()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without · and ✓ shows ? for them
+            stream.reconfigure(errors=plain_letters.ERRORS)
     words = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,8 @@ from tilewright.ladder.rungs import RUNGS, select
 from tilewright.problem import Problem
 from tilewright.verify import judge, oracle
 
+EXTRA = '"tilewright[triton]"'
+
 NAMES = ["triton_basic", "triton_autotune", "triton_persistent"]
 SHAPE: dict[str, Any] = {"m": 130, "n": 70, "k": 33, "engine": "emulator"}
 
@@ -50,10 +53,10 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("libraries", "said"),
     [
-        (["triton"], "needs triton, which is not installed: pip install triton."),
-        (["torch"], "needs torch, which is not installed: pip install torch."),
-        (["triton", "torch"], "needs triton and torch, which are not installed: pip install triton "
-         "torch."),
+        (["triton"], "needs triton, which is not installed: pip install {EXTRA}."),
+        (["torch"], "needs torch, which is not installed: pip install {EXTRA}."),
+        (["triton", "torch"], "needs triton and torch, which are not installed: pip install "
+         "{EXTRA}."),
     ],
 )  # fmt: skip
 def test_without_the_libraries_the_rows_are_skipped_with_the_way_out(
@@ -67,7 +70,7 @@ def test_without_the_libraries_the_rows_are_skipped_with_the_way_out(
     assert [row["name"] for row in rows] == NAMES
     for row in rows:
         assert (row["family"], row["engine"], row["status"]) == ("triton", "interpreter", "skipped")
-        assert row["reason"] == f"{row['name']} {said}"
+        assert row["reason"] == f"{row['name']} {said.format(EXTRA=EXTRA)}"
         assert (row["m"], row["n"], row["k"], row["dtype"]) == (256, 384, 192, "bf16")
         assert (row["correct"], row["us"], row["instructions"]) == (None,) * 3
     assert "pip install" in " ".join(captured.err.split())
@@ -77,8 +80,8 @@ def test_a_rung_that_was_named_is_an_error(
     without: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     without("triton")
-    said = "triton_basic needs triton, which is not installed: pip install triton."
-    with pytest.raises(ToolchainError, match=said):
+    said = f"triton_basic needs triton, which is not installed: pip install {EXTRA}."
+    with pytest.raises(ToolchainError, match=re.escape(said)):
         climb(rungs="triton_basic", **SHAPE)
     assert run(["ladder", "--engine", "emulator", "--rung", "triton_basic"]) == 2
     assert capsys.readouterr().err == f"tilewright: {said}\n"

@@ -68,9 +68,10 @@ def test_what_the_counts_of_fp32_mean() -> None:
     assert "load sectors ÷\u00a06.6" in said["sgemm_coalesced"]
     assert said["sgemm_shared"] == ["load sectors ÷\u00a020"]  # no barriers to compare with
     assert "load and store wavefronts ÷\u00a07.69" in said["sgemm_register"]
-    assert "4-way bank conflicts on stores, 2-way on loads.v4" in said["sgemm_at_tiling"]
-    assert "2-way bank conflicts on loads.v4" in said["sgemm_at_bcf_swizzling"]
+    assert said["sgemm_at_tiling"] == ["4-way bank conflicts on stores"]  # and those of before
+    assert said["sgemm_at_bcf_swizzling"] == ["no more bank conflicts on stores"]
     assert "no bank conflicts" in said["sgemm_at_bcf_swizzling_rw"]
+    assert "stores fill 12.5% of each sector" in meaning(found["sgemm_naive"], None)
 
 
 def test_each_family_has_a_type_of_its_own() -> None:

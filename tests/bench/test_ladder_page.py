@@ -123,6 +123,8 @@ def test_lines_are_the_newest_of_this_code_and_those_that_found_names() -> None:
         ({"m": 8192}, {}),
         ({"m": 512}, {"m": 1024}),
         ({"gpu": "NVIDIA A100-SXM4-40GB"}, {"m": 512}),
+        ({"gpu": None}, {"m": 512}),
+        ({"gpu": "NVIDIA A100-SXM4-40GB"}, {"gpu": None}),
     ],
 )
 def test_which_line_stands_for_a_rung(less: dict[str, Any], more: dict[str, Any]) -> None:
@@ -185,6 +187,13 @@ def test_the_contents() -> None:
     ]
 
 
+def test_the_contents_have_the_hosts_times_too() -> None:
+    host = line(ALONE, us=1_060_214.7, gpu=None, rival=None, ratio=None, dtype="fp32")
+    found = steps(lines=[host])
+    assert "| 1,060.2 ms on the host, fp32 |" in contents(found.values())
+    assert of_one_shape(found.values()) == {}
+
+
 def test_a_rungs_words_and_question() -> None:
     said = section(shown(), "first")
     link = "[fam/10_first.cu](../src/tilewright/ladder/fam/10_first.cu)"
@@ -236,14 +245,25 @@ def test_measurements() -> None:
     far = line(FIRST, 1234.5, gpu="NVIDIA A100-SXM4-40GB", m=512, layout="nt")
     said = section(shown(lines=[cited, line(FIRST), far, line("lt_best", 50.0)]), "first")
     rows = said.split("| record |\n", 1)[1].splitlines()[1:]
-    now = "`2026-02-02T00:00:00Z`"
+    old, now = "`2026-01-01T00:00:00Z` (in *Found*)", "`2026-02-02T00:00:00Z`"
     assert rows[:3] == [
-        "| bf16, 4096³ | 100.0 | 1374.4 | – | – | – | – | `2026-01-01T00:00:00Z` (in *Found*) |",
-        f"| bf16, 4096³ | 100.0 | 1374.4 | 0.50 | 0.50 | 1980 MHz | 600 W | {now} |",
+        f"| bf16, 4096³ | 100.0 | 1374.4 | – | – | – | – | – | – | {old} |",
+        "| bf16, 4096³ | 100.0 | 1374.4 | 0.50 | 0.50 | 1980 MHz | 600 W | 0.06 J | 0.437 | "
+        f"{now} |",
         "| bf16, 512×4096×4096 nt, NVIDIA A100-SXM4-40GB | 1,234.5 | 13.9 | 0.04 | 0.04 | "
-        f"1980 MHz | 600 W | {now} |",
+        f"1980 MHz | 600 W | 0.741 J | 43.1 | {now} |",
     ]
     assert "Not timed yet." in section(shown(), "first")
+
+
+def test_a_familys_climb_shows_clock_power_and_energy_beside_the_times() -> None:
+    text = shown(lines=[line(FIRST, power_w=None), line(SECOND, 50.0, power_w=500.0)])
+    rows = text.split("| rung | µs | TFLOP/s | SM clock | power | a GEMM | pJ/FLOP |\n", 1)[1]
+    assert rows.splitlines()[1:3] == [
+        "| [first](#first) | 100.0 | 1374.4 | 1980 MHz | – | – | – |",
+        "| [second](#second) | 50.0 | 2748.8 | 1980 MHz | 500 W | 0.025 J | 0.182 |",
+    ]
+    assert "| rung | µs |" not in shown()
 
 
 def test_the_questions() -> None:

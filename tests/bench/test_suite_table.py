@@ -133,7 +133,7 @@ HEADER = (
     "suite,name,engine,arch,dtype,layout,m,n,k,aligned,inputs,cache,status,reason,correct,"
     "rel_error,us,us_p20,us_p80,tflops,rival,ratio,ratio_p20,ratio_p80,version,roof,roof_us,"
     "roof_share,sm_mhz,power_w,temperature_c,throttle,method,shared_wavefronts,bank_conflicts,"
-    "global_sectors,repro"
+    "global_sectors,repro,energy_j,pj_per_flop"
 )
 
 
@@ -142,23 +142,31 @@ def test_csv() -> None:
     odd = 'gpu,sm_90,bf16,nt,7,9,11,False,"normal(0, 1)",cold'
     way = '"graph replay, 3 interleaved rounds of 9 runs over 3 input sets"'
     again = "tilewright bench --shape 4096x2048x1024:nn --dtype bf16"
+
+    def energy(us: float, watts: float) -> str:
+        joules = watts * us / 1e6
+        return f"{joules},{joules * 1e12 / (2 * 4096 * 2048 * 1024)}"
+
     assert to_csv(RUN).splitlines() == [
         f"{HEADER},ratio_torch,ratio_lt_best",
         f"square,torch,{at},ok,,True,0.001656,1024.25,1020.0,1030.0,1677.04,torch,1.0,1.0,1.0,"
-        f"2.11.0,matrix,850.0,0.8299,1755,699.6,61,power cap,{way},,,,{again},1.0,0.9765",
+        f"2.11.0,matrix,850.0,0.8299,1755,699.6,61,power cap,{way},,,,{again},"
+        f"{energy(1024.25, 699.6)},1.0,0.9765",
         f"square,lt_best,{at},ok,,True,0.001656,1000.15,999.0,1001.5,1717.45,torch,1.0241,1.0187,"
         '1.0312,"cuBLASLt 13.0, algo 66",matrix,850.0,0.8499,1755,699.6,61,'
-        f"power cap; software thermal,{way},,,,{again},1.0241,1.0",
+        f"power cap; software thermal,{way},,,,{again},"
+        f"{energy(1000.15, 699.6)},1.0241,1.0",
         f"square,hgemm_bcf,{at},ok,,True,0.001656,2048.5,2040.0,2050.0,838.52,torch,0.5,0.4966,"
-        f"0.5024,,matrix,850.0,0.4149,1980,512.4,61,none,{way},,,,{again},0.5,0.4882",
+        f"0.5024,,matrix,850.0,0.4149,1980,512.4,61,none,{way},,,,{again},"
+        f"{energy(2048.5, 512.4)},0.5,0.4882",
         f"square,mine,{at},wrong,7 of 8388608 checked elements are wrong,False,nan,,,,,,,,,"
-        f"mine: grid 16×32,matrix,850.0,,,,,,,,,,{again} --kernel mine.cu:mine,,",
+        f"mine: grid 16×32,matrix,850.0,,,,,,,,,,{again} --kernel mine.cu:mine,,,,",
         f"odd,torch,{odd},ok,,True,0.001656,2.51,2.5,2.6,0.000552,torch,1.0,1.0,1.0,2.11.0,"
-        f"launch,1.0,0.3984,,,61,,{way},,,,{again},1.0,",
+        f"launch,1.0,0.3984,,,61,,{way},,,,{again},,,1.0,",
         f"odd,lt_best,{odd},ok,,True,,1.25,1.2,1.3,0.001109,torch,2.0,1.96,2.04,2.11.0,"
-        f"launch,1.0,0.8,,,61,,{way},,,,{again},2.0,",
+        f"launch,1.0,0.8,,,61,,{way},,,,{again},,,2.0,",
         f'odd,hgemm_bcf,{odd},skipped,"hgemm_bcf takes nn, not nt.",,,,,,,,,,,,'
-        f"launch,1.0,,,,,,,,,,{again} --kernel mine.cu:mine,,",
+        f"launch,1.0,,,,,,,,,,{again} --kernel mine.cu:mine,,,,",
     ]
 
 
@@ -178,11 +186,11 @@ def test_the_counted_table() -> None:
         HEADER,
         "shape,hgemm_naive,emulator,sm_90,fp16,nn,128,256,64,True,zeros,warm,ok,,True,0.0001"
         + "," * 18
-        + "12345,6789,1234567,",
+        + "12345,6789,1234567,,,",
         "shape,mine,emulator,sm_90,fp16,nn,128,256,64,True,zeros,warm,wrong,"
-        '"C[0, 0] = nan",False,0.0001' + "," * 18 + "12345,0,1234567,",
+        '"C[0, 0] = nan",False,0.0001' + "," * 18 + "12345,0,1234567,,,",
         "shape,hgemm_naive,emulator,sm_90,fp16,nn,4096,256,64,True,zeros,warm,skipped,too large,"
-        + "," * 22,
+        + "," * 24,
     ]
     assert to_markdown(EMULATED) == (
         "| shape | kernel | wavefronts | conflicts | sectors | result |\n"

@@ -34,6 +34,9 @@ def test_rows_say_how_fast(gpu: Any, times_us: dict[str, float]) -> None:
         assert row.tflops == pytest.approx(2 * M * N * K / times_us[row.name] / 1e6)
         assert row.speedup == pytest.approx(40 / times_us[row.name])  # torch's time ÷ this one's
         assert row.instructions is None
+        assert (row.sm_mhz, row.power_w) == (1900, 600.0)
+    for row, said in zip(ladder, ladder.to_dicts(), strict=True):
+        assert said["energy_j"] == pytest.approx(600e-6 * times_us[row.name])
     assert ladder["hgemm_bcf"].blocks_per_sm == 2
     assert ladder.notes == ("quack is left out: not installed.",)
     assert "speedup: torch's time ÷ this one's" in str(ladder)

@@ -68,12 +68,28 @@ def test_a_wrong_result_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_a_record_next_to_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(ROOT / "measurements", ROOT / "measurements") == 0
-    assert capsys.readouterr().out.splitlines()[-1].endswith("changes: 1.000")
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1].endswith("changes: 1.000")
+    assert "…" not in said  # neither shapes nor figures are cut
+    assert "\ntorch" not in said  # and no name runs on
+
+
+def test_many_kernels_that_are_ok_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [replace(LINE, m=128 * n) for n in range(1, 43)]
+    old, new = file(tmp_path / "old.jsonl", *lines), file(tmp_path / "new.jsonl", *lines)
+    assert compare(old, new) == 0
+    _, title, count, *_ = ["", *capsys.readouterr().out.splitlines()]
+    assert title == "bf16 on NVIDIA H200"
+    assert count == "42 rows are ok and not shown; --json has them all."
 
 
 def test_bad_input(tmp_path: Path) -> None:
     old = file(tmp_path / "old.jsonl", LINE)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(
+        InputError, match=r"none\.jsonl cannot be read: No such file or directory\.$"
+    ):
         compare(old, tmp_path / "none.jsonl")
     with pytest.raises(InputError, match="none in common"):
         compare(old, file(tmp_path / "new.jsonl", replace(LINE, m=128)))

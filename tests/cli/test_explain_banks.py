@@ -171,7 +171,10 @@ def test_lanes_that_take_no_part(explained: Any) -> None:
     ("words", "said"),
     [
         ("--access lsd", "access='lsd' is not known; use ld or st with the bytes"),
-        ("--access ldmatrix.x3", "access='ldmatrix.x3' is not known; did you mean ldmatrix.x"),
+        (
+            "--access ldmatrix.x3",
+            "access='ldmatrix.x3' is not known; of ldmatrix use ldmatrix.x1, ldmatrix.x2",
+        ),
         ("--stride 2 --pitch 33", "--stride and --pitch both place the lanes; give one of them."),
         ("--pitch 33", "--pitch needs --column (lane n in row n) or --lanes-per-row L"),
         ("--pitch x --column", "pitch='x' must be a number of elements, or bytes as 64B."),
@@ -189,11 +192,21 @@ def test_lanes_that_take_no_part(explained: Any) -> None:
         ("--source 0", "--source is for cp.async; ld.4 has one address a lane."),
         ("--index 1,2,3", "index lists 3 values; give one expression of the lane, or 32."),
         ("--access ldmatrix --pitch 64 --swizzle row", "the swizzle moves chunk 0 of row 4 to 4"),
+        (f"--stride {10**30}", "address: lane 1 has an address beyond 48 bits"),
+        ("--pitch 4 --lanes-per-row 8", "lanes_per_row=8 lanes of 4 bytes do not fit a row of 16"),
         ("--pitch 32 --column --chunk 3", "chunk=3 must be a multiple of the 4 bytes of a lane."),
     ],
 )
 def test_bad_input(words: str, said: str, refused: Any) -> None:
     assert refused(f"banks {words}").startswith(said)
+
+
+def test_an_odd_stride_is_advised_only_where_it_helps(explained: Any, shown: Any) -> None:
+    """Lanes of 2 bytes share words, and at stride 3 they conflict, as an H200 counted."""
+    assert explained("banks --access ld.2 --stride 3")[0]["conflicts"] == 1
+    for words, advised in (("ld.2 --stride 3", False), ("ld.4 --stride 2", True)):
+        said = " ".join(shown(f"banks --access {words}").split())
+        assert ("an odd stride meets every bank" in said) == advised
 
 
 @pytest.mark.parametrize(

@@ -41,13 +41,23 @@ def test_the_picture(shown: Any) -> None:
     said = shown("formats --dtype e4m3 --value 464 --value 465")
     assert "  e4m3  448            off 3.4%     step 32" in said
     assert "NaN (with .satfinite 448): the largest is 448" in said
-    assert "mma drops the 13 low bits" in shown("formats --dtype tf32 --value 0.1")
+    said = " ".join(shown("formats --dtype tf32 --value 1.00048828125").split())
+    assert "tf32 1 " in said  # a tie, to even
+    assert "cvt.rn.tf32 (sm_90 and later) ties to even, as above, cvt.rna.tf32 away" in said
+
+
+def test_what_is_said_twice_is_shown_once(explained: Any, shown: Any) -> None:
+    words = "formats --value 3 --value 3 --dtype bf16 --dtype bfloat16"
+    assert shown(words).count("  bf16  3 ") == 1
+    (values,) = [row["values"] for row in explained(words) if row["values"]]
+    assert len(values) == 1
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--value many", "value='many' must be a decimal number such as 0.1 or 6e-5."),
+        ("--value many", "value='many' must be a decimal number such as 0.1 or 6e-5,"),
+        (" ".join(f"--value {n}" for n in range(101)), "101 values are more than the 100"),
         ("--value 1e999999999", "value='1e999999999' must be a decimal number"),
         ("--value 1/3", "value='1/3' must be a decimal number"),
         ("--value nan", "value='nan' must be a decimal number"),

@@ -62,8 +62,9 @@ def test_all_shapes_fit_80_columns(words: str, shown: Any) -> None:
     ("words", "said"),
     [
         ("m16n8k16.bf16 X", "operand='X' must be A, B or C (D lies as C)."),
+        ("m16n8k16.bf16 ''", "operand='' must be A, B or C (D lies as C)."),
         ("ldmatrix.x4 A", "ldmatrix.x4 has no operand 'A'; leave it out."),
-        ("ldmatrix.x3", "access='ldmatrix.x3' is not known; did you mean ldmatrix.x"),
+        ("ldmatrix.x3", "access='ldmatrix.x3' is not known; of ldmatrix use ldmatrix.x1"),
         ("m16n8k16.bf16 A --lane 32", "lane=32 must be 0..31."),
         ("m16n16k16.bf16 A", "mma='m16n16k16.bf16': of bf16 there are m16n8k8, m16n8k16"),
         ("", 'Command "explain fragment" parameter INSTRUCTION requires an argument.'),

@@ -13,7 +13,7 @@ from tilewright.bench.rung_limits import Limited, limited
 from tilewright.errors import UnsupportedError
 from tilewright.ladder.rungs import KernelRung, select
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = pytest.mark.usefixtures("compiler", "blocks_counted_once")
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT / "measurements"
@@ -97,9 +97,13 @@ def test_a_rung_that_the_emulator_cannot_run_is_left_out_with_the_reason(
         ("hgemm_bfc", "rung='hgemm_bfc' is not known; did you mean hgemm_bcf?"),
         ("hgemm -m 100", "m=100 is not a multiple of 128, as hgemm_naive needs; the nearest"),
         ("--measured /nowhere.jsonl", "/nowhere.jsonl cannot be read:"),
+        ("--measured /dev", "measured='/dev' holds no measurements; name a .jsonl file."),
         ("--gpu b200", "gpu='b200' is not in the table; did you mean h200?"),
         ("cpu_blas", "cpu_blas is a function in Python: it has no tile, threads and shared "),
         ("cpu", "cpu_loops is a function in Python: it has no tile, threads and shared "),
+        ("--layout nt", "hgemm_naive takes A and B row-major (nn), not nt."),
+        ("hopper_best --layout tn", "hopper_best takes nn or nt, not tn."),
+        ("hopper_best --gpu a100", "hopper_best uses TMA and wgmma of an H100 or H200"),
         ("--dtype fp32", "hgemm_naive takes bf16 or fp16, not fp32."),
     ],
 )
@@ -118,3 +122,15 @@ def test_kernels_of_fmas_are_played_through(explained: Any, shown: Any) -> None:
     said = " ".join(shown("limiter sgemm_best").split())
     assert "µs by the model of its machine code" in said
     assert {row["model"] for row in explained("limiter hgemm_bcf")} == {"queues"}
+
+
+def test_pipes_run_by_themselves_at_the_clock_that_was_measured(explained: Any, shown: Any) -> None:
+    words = f"limiter hopper_best --layout nt --measured {MEASURED}/h200-hopper.jsonl"
+    (row,) = explained(words)
+    assert (row["model"], row["layout"], row["binding"]) == ("pipes", "nt", "shared")
+    assert row["sm_mhz"] < 1600  # at the power cap
+    assert "4096×4096×4096 nt bf16 on NVIDIA H200" in shown(words)
+    said = f"by the model of its pipes at {row['sm_mhz']:,.0f} MHz, {row['measured_us']:,.1f} µs"
+    assert said in " ".join(shown(words).split())
+    (alone,) = explained("limiter hopper_best --gpu h100")
+    assert (alone["sm_mhz"], alone["measured_us"]) == (1830, None)

@@ -21,7 +21,7 @@ def test_the_roadmaps_five_come_first() -> None:
     assert tuple(myth.name for myth in MYTHS[:5]) == ROADMAP
 
 
-@pytest.mark.usefixtures("compiler")
+@pytest.mark.usefixtures("compiler", "blocks_counted_once")
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
 def test_every_command_runs_as_it_stands(
     name: str, command: str, capsys: pytest.CaptureFixture[str]

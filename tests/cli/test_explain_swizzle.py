@@ -50,10 +50,19 @@ def test_where_the_family_has_none_it_says_how_many_were_tried(explained: Any, s
 
 
 def test_where_none_is_needed_it_says_so(explained: Any, shown: Any) -> None:
-    (row,) = explained("swizzle --pitch 80 --rows 64")
+    (row,) = explained("swizzle --pitch 80 --rows 64 --write st.16")
     assert (row["conflict_free"], row["bits"], row["swizzle"]) == (True, 0, "0")
     assert row["macro"] == "#define SWIZZLE(row, col) (col)"
-    assert "No swizzle is needed" in shown("swizzle --pitch 80 --rows 64")
+    assert "No swizzle is needed" in shown("swizzle --pitch 80 --rows 64 --write st.16")
+
+
+def test_writes_that_no_swizzle_helps_are_told(explained: Any, shown: Any) -> None:
+    (row,) = explained("swizzle --pitch 48")
+    assert row["write_wavefronts"] > row["write_wavefronts_ideal"]
+    said = " ".join(shown("swizzle --pitch 48").split())
+    assert "Writes are above the ideal, and the family has no swizzle that could help" in said
+    said = " ".join(shown("swizzle --read ld.4").split())
+    assert "none of all 21 swizzles of the family makes them cheaper" in said
 
 
 def test_a_pitch_that_is_no_power_of_two_has_no_form_in_cute(explained: Any, shown: Any) -> None:
@@ -118,7 +127,10 @@ def test_the_picture(shown: Any) -> None:
         ("--rows 12", "ldmatrix.x4 takes 8 rows and 16 bytes at a time; a tile of 12 rows of 64"),
         ("--read st.4:diagonal", "st.4:diagonal: after ld and st may stand :row, :column,"),
         ("--read ld.global.4", "ld.global.4 does not touch shared memory"),
-        ("--write cp.async.cg.8", "access='cp.async.cg.8' is not known; did you mean cp.async."),
+        (
+            "--write cp.async.cg.8",
+            "access='cp.async.cg.8' is not known; of cp.async.cg use cp.async.cg.16",
+        ),
     ],
 )
 def test_bad_input(words: str, said: str, refused: Any) -> None:

@@ -73,6 +73,7 @@ def test_a_tile_that_cannot_be_launched_is_told(explained: Any, shown: Any) -> N
         ("--bk 64 --stages 2", "more than 49152 B of shared memory a block need the opt-in"),
         ("--bk 24 --dtype bf16", "bk=24 is no multiple of the 16 that one mma of bf16 takes"),
         ("--bm 24 --bn 24", "9 threads leave lanes of the last warp idle"),
+        ("--registers 64", "64 accumulators and addresses do not fit registers=64"),
         ("--tm 16 --tn 16", "so many accumulators will be spilled to memory"),
     ],
 )
@@ -107,7 +108,7 @@ def test_what_is_estimated_says_so(shown: Any) -> None:
         ("--registers 256", "registers=256 must be 1..255."),
         ("-m 0", "m=0 must be 1..2147483648."),
         ("--gpu h20", "gpu='h20' is not in the table; did you mean h200?"),
-        ("--bm 12.5", "Invalid value for --bm: '12.5' is not a whole number"),
+        ("--bm 12.5", "Invalid value for --bm: '12.5' is not a whole number."),
     ],
 )  # fmt: skip
 def test_bad_input(words: str, said: str, refused: Any) -> None:

@@ -93,12 +93,19 @@ def test_no_color_takes_the_colours_away() -> None:
     assert "\x1b[32m" not in plain
 
 
+def test_a_product_of_one_tile_needs_no_tile_named(explained: Any) -> None:
+    (first, *_) = explained("tiling -m 4 -n 3")
+    assert (first["rows"], first["columns"]) == ([0, 4], [0, 3])
+    (first, *_) = explained("tiling -m 5 -n 3")
+    assert (first["rows"], first["columns"]) == ([4, 5], [0, 3])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         ("-m 33", "m=33 must be 1..32."),
-        ("--row 2", "row=2 must be 0..1: C has so many tiles there."),
-        ("--col -1", "col=-1 must be 0..2: C has so many tiles there."),
+        ("--row 2", "row=2 must be 0..1: C has 2 tiles there."),
+        ("--col -1", "col=-1 must be 0..2: C has 3 tiles there."),
         ("--delay -1", "delay=-1 must be 0..60 seconds."),
         ("--bk 0", "bk=0 must be 1..32."),
     ],

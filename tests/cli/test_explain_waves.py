@@ -87,13 +87,44 @@ def test_a_measured_time_lies_under_the_roof(explained: Any, shown: Any) -> None
     assert "x  measured, 14.1 µs: 304.6 TFLOP/s, 53% of its roof" in shown(words)
 
 
+def test_a_time_above_the_roof_is_doubted(shown: Any) -> None:
+    said = " ".join(shown("roofline --us 20").split())
+    assert "695% of its roof; no kernel can do more than the GPU" in said
+    said = " ".join(shown("roofline -m 128 --us 5").split())
+    assert "149% of its roof; DRAM does not give so much" in said
+
+
+def test_tiles_that_reach_beyond_c_bring_only_what_is_there(explained: Any) -> None:
+    a, b, c = explained("roofline -m 1 -n 1 -k 64")
+    assert b["intensity"] == a["intensity"] == 0.5  # each element serves one product
+    assert b["us"] < c["us"]  # which also writes C
+    _, b, _ = explained("roofline -m 100 -n 300 -k 64 --dtype fp32")
+    assert b["intensity"] == 2 * 100 * 300 / (4 * (3 * 100 + 300))
+
+
+def test_few_and_many_blocks_are_told_in_columns(shown: Any) -> None:
+    said = shown("waves -m 1 -n 1")
+    assert said.startswith("1 tile of 128×128 for 1×1")
+    assert "<0.01 waves take the time of 1" in said
+    lines = shown(f"waves -m {2**31} -n {2**31} --bm 1 --bn 1").splitlines()
+    assert any(
+        line.startswith("64×64     1,125,899,906,842,624 4,264,772,374,403.88") for line in lines
+    )
+
+
+def test_an_order_that_is_named_twice_is_shown_once(explained: Any) -> None:
+    assert [row["order"] for row in explained("raster --order rows --order rows")] == ["rows"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("waves --blocks-per-sm 0", "blocks_per_sm=0 must be 1..32."),
+        ("waves --blocks-per-sm 0", "blocks_per_sm=0 must be 1..32 on NVIDIA H200;"),
+        ("waves --blocks-per-sm 17 --gpu rtx3080", "blocks_per_sm=17 must be 1..16 on GeForce RTX"),
+        ("raster --blocks-per-sm 25 --gpu rtx5060", "blocks_per_sm=25 must be 1..24 on GeForce"),
         ("waves --bm 0", "bm=0 must be 1..2147483648."),
-        ("raster --order zigzag", "order='zigzag' must be rows, columns, panels:8 or groups:8,"),
-        ("raster --order rows:8", "order='rows:8' must be rows, columns, panels:8 or groups:8,"),
+        ("raster --order zigzag", "order='zigzag' must be rows, columns, panels:W,"),
+        ("raster --order rows:8", "order='rows:8' must be rows, columns, panels:W,"),
         ("raster --order panels:0", "order='panels:0': its width must be positive."),
         ("raster -m 1000000 -n 1000000", "61,042,969 tiles of 128 by 128 are more than the"),
         ("roofline --us 0", "us=0 must be 1e-06..1e+12 microseconds."),

@@ -40,6 +40,8 @@ FIELDS = [
     "tflops",
     "speedup",
     "rival",
+    "sm_mhz",
+    "power_w",
     "instructions",
     "shared_wavefronts",
     "shared_wavefronts_ideal",
@@ -65,6 +67,8 @@ FIELDS = [
     "blocks_per_sm",
     "intensity",
     "sass",
+    "energy_j",
+    "pj_per_flop",
 ]
 
 needs_nvrtc = pytest.mark.usefixtures("compiler")
@@ -167,7 +171,15 @@ def test_a_finding_of_a_rung_is_said_and_ends_with_1(
          "triton."),
         (["--json", ""], "the name of a file to write is empty."),
         (["hgemm_bcf"], "family='hgemm_bcf' is a rung; use --rung hgemm_bcf."),
-        (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number"),
+        (["-m", "128.5"], "Invalid value for -m: '128.5' is not a whole number."),
+        (["-m", "1" * 5000], f"Invalid value for -m: {'1' * 40}… is longer than any number that is "
+         "taken."),
+        (["-m", str(2**30), "-n", str(2**30)], "1073741824×1073741824×192 bf16: A, B and C take "
+         "2,147,484,416 GiB, more than this machine's memory has; give a smaller shape."),
+        (["simt", "--rung", "hgemm_bcf"], "hgemm_bcf is of the family hgemm, not simt; leave out "
+         "the family, or name a rung of it."),
+        (["simt", "--list", "--rung", "hgemm_bcf"], "hgemm_bcf is of the family hgemm, not simt; "
+         "leave out the family, or name a rung of it."),
         (["--seed", "-4"], "seed=-4 must be 0 or more."),
         (["sgem"], "family='sgem' is not known; did you mean hgemm?"),
         (["sgem", "--rung", "hgemm_bcf"], "family='sgem' is not known; did you mean hgemm?"),
@@ -279,6 +291,13 @@ def test_the_host_s_family_needs_no_compiler(
         assert row["us"] > 0
         assert {value for name, value in row.items() if name not in FIELDS[:15]} == {None}
     assert "rel." in captured.err
+
+
+def test_the_host_s_family_says_that_no_engine_changes_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["ladder", "cpu", *SMALL, "--gpu", "a100"]) == 0
+    assert "own processor: gpu=a100 changes nothing." in " ".join(capsys.readouterr().out.split())
 
 
 @needs_nvrtc

@@ -12,9 +12,8 @@ import tilewright
 from tilewright.bench.inputs import logical, operands
 from tilewright.build import Source, build
 from tilewright.emulator.arguments import pack
-from tilewright.emulator.compiler import compile_kernel
+from tilewright.emulator.loaded import loaded
 from tilewright.emulator.memory import GlobalMemory
-from tilewright.emulator.parse import parse
 from tilewright.emulator.run import How, run
 from tilewright.emulator.trace import Shape
 from tilewright.ladder.rungs import KERNEL, KernelRung
@@ -125,8 +124,8 @@ def _executed_rung(
 ) -> tuple[Report, bool]:
     source = Source(rung.file, text, rung.defines(problem.dtype, problem.layout))
     artifact = build(source, rung.target(arch))
-    module = parse(artifact.ptx)
-    program = compile_kernel(module, module.kernels[KERNEL])
+    module = loaded(artifact.ptx)
+    program = module.program(module.module.kernels[KERNEL])
     a, b = operands(problem, "normal", seed=3)
     c = np.full((problem.m, problem.n), np.nan, np.float32).astype(problem.dtype.numpy())
     memory = GlobalMemory()

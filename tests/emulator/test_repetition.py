@@ -82,3 +82,46 @@ def test_the_step_limit(execute: Execute, order: dict[str, str]) -> None:
 def test_limits_that_are_none(execute: Execute, limit: Any) -> None:
     with pytest.raises(InputError, match="whole number from 1 up"):
         ends(execute, "ret;", step_limit=limit)
+
+
+POLL = "LOOP: ld.volatile.global.u32 %r2, [%d0]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP;"
+
+
+def test_a_poll_whose_state_comes_again_ends_soon(execute: Execute) -> None:
+    report = execute(POLL, np.zeros(1, np.uint32))
+    (finding,) = report.findings
+    assert "polls memory that nobody writes any more" in finding.message
+    assert report.instructions["ld.volatile.global.u32"] < 200
+
+
+def test_a_poll_that_counts_goes_on(execute: Execute) -> None:
+    """It gives up by itself, later than the state is first looked at."""
+    body = (
+        "mov.u32 %r1, 0;\nLOOP: add.u32 %r1, %r1, 1; setp.gt.u32 %p2, %r1, 1500; @%p2 bra OUT;\n"
+        "ld.volatile.global.u32 %r2, [%d0]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP;\nOUT: ret;"
+    )
+    report = execute(body, np.zeros(1, np.uint32))
+    assert (report.completed, report.findings) == (True, [])
+
+
+def test_a_poll_with_a_clock_goes_on(execute: Execute) -> None:
+    body = (
+        "mov.u64 %d2, %clock64; add.u64 %d2, %d2, 20000;\n"
+        "LOOP: mov.u64 %d3, %clock64; setp.gt.u64 %p2, %d3, %d2; mov.u64 %d3, 0; @%p2 bra OUT;\n"
+        "ld.volatile.global.u32 %r2, [%d0]; setp.eq.u32 %p1, %r2, 0; @%p1 bra LOOP;\nOUT: ret;"
+    )
+    report = execute(body, np.zeros(1, np.uint32))
+    assert (report.completed, report.findings) == (True, [])
+    assert report.instructions["ld.volatile.global.u32"] > 100
+
+
+def test_lanes_behind_a_poll_have_their_turn(execute: Execute) -> None:
+    """Lane 0 polls what the others write after a loop of their own."""
+    body = (
+        "mov.u32 %r1, 0; setp.eq.u32 %p2, %r99, 0; @!%p2 bra WORK;\n"
+        f"{POLL}\nbra OUT;\n"
+        "WORK: add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 400; @%p1 bra WORK;\n"
+        "st.volatile.global.u32 [%d0], 1;\nOUT: ret;"
+    )
+    report = execute(body, np.zeros(1, np.uint32), block=(64,))
+    assert (report.completed, report.findings) == (True, [])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright.emulator.compiler import Program, compile_kernel
+from tilewright.emulator.compiler import compile_kernel
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.parse import parse
+from tilewright.emulator.program import Program
 from tilewright.emulator.run import CHUNK_LANES, run
 from tilewright.emulator.trace import Shape
 

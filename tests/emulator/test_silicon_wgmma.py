@@ -23,7 +23,9 @@ import numpy as np
 import pytest
 
 from tilewright.artifact import Artifact
+from tilewright.build import Source, build
 from tilewright.emulator.fragments import values
+from tilewright.emulator.report import Report
 from tilewright.emulator.wgmma_descriptors import pieces
 from tilewright.engines.emulator import EmulatorEngine
 from tilewright.gpus import GPUS
@@ -128,17 +130,22 @@ def shared_engine() -> EmulatorEngine:
 
 
 def emulated(case: Any) -> Array:
+    found, report = launched(case)
+    assert report.findings == []
+    return found
+
+
+def launched(case: Any, compiled: Artifact | None = None) -> tuple[Array, Report]:
     engine = shared_engine()
     given = [case.image, case.descs, case.fragments, case.sums, np.zeros_like(case.sums)]
     buffers = [engine.upload(np.ascontiguousarray(each)) for each in given]
     params = [np.uint64(buffer.address).tobytes() for buffer in buffers]
     params.append(np.int32(case.scale).tobytes())
     grid = (len(case.descs), 1, 1)
-    launch = Launch(
-        artifact(), case.form.name, grid, (128, 1, 1), tuple(params), recorder.IMAGE_BYTES
-    )
-    assert engine.launch(launch).findings == []
-    return engine.download(buffers[-1])
+    kernel = compiled or artifact()
+    launch = Launch(kernel, case.form.name, grid, (128, 1, 1), tuple(params), recorder.IMAGE_BYTES)
+    report = engine.launch(launch)
+    return engine.download(buffers[-1]), report
 
 
 # --- operands and sums as matrices ------------------------------------------------------
@@ -329,3 +336,15 @@ def test_the_bound_is_narrow(name: str) -> None:
     assert (distance <= bound / 5).all()
     distance, bound = apart(name, matrix(case.form, words & np.uint32(0xFFFFFFC0)))
     assert (distance > bound).mean() > 0.05
+
+
+@pytest.mark.usefixtures("compiler")
+@pytest.mark.parametrize("name", recorder.ODD)
+def test_what_faults_on_an_h200_is_a_finding(name: str) -> None:
+    """Operands beyond the shared memory of the block; the GPU's context was lost with each."""
+    told = json.loads(recorded()["odd"].tobytes())
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in told[name]
+    form, case = recorder.odd_case(name)
+    compiled = build(Source("odd.cu", recorder.kernel_text(form)), "sm_90a")
+    _, report = launched(case, compiled)
+    assert {finding.kind for finding in report.findings} == {"out-of-bounds"}

@@ -424,6 +424,16 @@ def test_modes_that_are_refused() -> None:
             launch(text, 1, 128, [tiled(a, (32, 64))] * 2)
 
 
+@pytest.mark.parametrize(
+    ("mode", "way"),
+    [("im2col", "a box in tiled mode for each position"), ("tile::gather4", "from sm_100 on only")],
+)
+def test_the_way_out_of_a_mode(execute: Any, mode: str, way: str) -> None:
+    text = f"cp.async.bulk.tensor.3d.shared::cluster.global.{mode}.mbarrier::complete_tx::bytes"
+    with pytest.raises(UnsupportedError, match=way):
+        execute(f"{text} [%r1], [%d1, {{%r2, %r2, %r2}}], [%r3], {{%h1}};")
+
+
 def test_outputs_and_inputs_are_told_apart() -> None:
     """Only what stores go through may be written; NaN that stays is an unwritten output."""
     a = np.ones((128, 64), "f2")

@@ -342,6 +342,14 @@ def test_a_block_without_a_whole_warpgroup(case: Case) -> None:
     assert "the block has 160 threads" in found(report, "divergent-aligned").message
 
 
+def test_warps_beside_a_warpgroup_that_do_something_else(case: Case) -> None:
+    """A warp of its own copies, as in kernels of 128 + 32 threads."""
+    rest = "setp.ge.u32 %p2, %r2, 4; @%p2 bra OUT;"
+    got, report = case.run(rest, ZERO, FENCE, FIRST, COMMIT, WAIT, STORE, "OUT:", threads=160)
+    assert report.findings == []
+    np.testing.assert_array_equal(got[::16, ::2], case.product(0)[::16, ::2])
+
+
 def test_one_warpgroup_of_two(case: Case) -> None:
     """The other one goes its own way, and its registers keep what they had."""
     split = "mov.f32 %f0, 0f40400000; mov.f32 %f2, %f0; @%p1 bra OTHER;"

@@ -110,9 +110,15 @@ def test_names(word: str, name: str) -> None:
 
 
 def test_an_unknown_access_is_refused_with_the_nearest() -> None:
-    with pytest.raises(InputError, match=r"access='ldmatrix.x5' is not known; did you mean ldm"):
+    with pytest.raises(
+        InputError, match=r"access='ldmatrx.x4' is not known; did you mean ldmatrix"
+    ):
+        access_named("ldmatrx.x4")
+    with pytest.raises(
+        InputError, match=r"access='ldmatrix.x5' is not known; of ldmatrix use ldma"
+    ):
         access_named("ldmatrix.x5")
-    with pytest.raises(InputError, match=r"access='ld.shared.v4.f64' is not known"):
+    with pytest.raises(InputError, match=r"'ld.shared.v4.f64' is not known; of ld use ld.1, ld.2"):
         access_named("ld.shared.v4.f64")
     with pytest.raises(InputError, match=r"access='mov' is not known; use ld or st with"):
         access_named("mov")

@@ -78,6 +78,7 @@ def test_random_expressions_mean_what_python_makes_of_them() -> None:
         ("(" * 50, "it is nested deeper than 40"),
         ("1" + "+1" * 60, "more than 40 operations in a row"),
         ("1" * 16, "means nothing here"),
+        ("lane + 010", "a number that begins with 0 is octal in C"),
     ],
 )
 def test_what_is_outside_the_grammar_is_refused(text: str, why: str) -> None:
@@ -85,7 +86,7 @@ def test_what_is_outside_the_grammar_is_refused(text: str, why: str) -> None:
         parse(text, ("lane",), "index")
     assert str(caught.value).startswith('index "')
     assert why in str(caught.value)
-    assert "It may hold lane, whole numbers and the operators of C." in str(caught.value)
+    assert "It may hold lane, whole numbers, ( ) and the operators * /" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_named
-from tilewright.model.limiter import Counts, Run, clock_mhz, limits
+from tilewright.model.limiter import Counts, Run, clock_mhz, flops_a_clock, limits
 from tilewright.model.queueing import round_time
 from tilewright.model.rates import L2_BURST, L2_LATENCY, L2_RATE
 
@@ -161,3 +163,41 @@ def test_ampere_has_half_the_fma_lanes() -> None:
 def test_a_kernel_that_does_not_fit_is_refused() -> None:
     with pytest.raises(InputError, match="no block of the kernel fits on an SM of NVIDIA H200"):
         limits(STEP, Run(1, 0, 1, 1, 0), H200)
+
+
+def test_wgmma_runs_at_the_data_sheets_rate_and_reads_shared_memory() -> None:
+    """64x256x16: 128 clocks, and 10 KiB; 48 KiB that arrive and 64 KiB that leave are 896 more."""
+    assert flops_a_clock(H200) == pytest.approx(4096, rel=1e-3)
+    counts = Counts(
+        0, 0, 5, 0, 0, 0, wgmma_flops=2 * 64 * 256 * 16, wgmma_bytes=10240, fill_bytes=49152,
+        drain_bytes=65536,
+    )  # fmt: skip
+    us = limits(counts, Run(132, 1, 1, 4, 0), H200, mhz=1000).us
+    assert us["tensor"] == pytest.approx(0.128, rel=1e-3)
+    assert us["shared"] == pytest.approx(0.005 + 0.080 + 0.896)
+
+
+def test_a_clock_that_is_known_is_reckoned_with() -> None:
+    run = Run(132, 1, 128, 2, 0)
+    slow, usual = limits(of(128), run, H200, mhz=915), limits(of(128), run, H200)
+    assert (slow.mhz, usual.mhz) == (915, 1830)
+    assert slow.predicted_us == pytest.approx(2 * usual.predicted_us)
+
+
+def test_blocks_that_stay_wait_for_one_load_and_stores_follow_the_products() -> None:
+    """By hand: four waves of a block each, 10 steps of 1000 clocks; C is staged, then stored."""
+    counts = Counts(0, 0, 0, 0, 0, 6200, fill_bytes=10 * 6100, store_lines=300, staged=50)
+    first, leaving = L2_LATENCY.value + 6100 / L2_BURST.value, 6200 / L2_RATE.value + 50
+    for lines, takes in ((0.0, leaving), (300.0, 300 + 50)):
+        for persistent, loads in ((False, 4), (True, 1)):
+            run = Run(4 * 132, 1, 10, 4, 0, persistent=persistent)
+            found = limits(replace(counts, store_lines=lines), run, H200, lambda _: 1000.0, 1000)
+            expected = 4 * (10 * 1000 + takes) + loads * first
+            assert found.predicted_us * 1000 == pytest.approx(expected)
+
+
+def test_turns_are_latency() -> None:
+    still, turning = (
+        limits(of(128), Run(132, 1, 128, 2, 0, turn=turn), H200).us["latency"] for turn in (0, 100)
+    )
+    assert (turning - still) * 1830 == pytest.approx(127 * 100)

@@ -78,6 +78,14 @@ def test_every_timeline_keeps_its_rules() -> None:
         assert line.overlap == pytest.approx(both * line.total / 100, abs=0.06 * line.total)
 
 
+@pytest.mark.parametrize(("load", "compute"), [(0.001, 1000.0), (0.1, 0.1), (0.1, 0.3)])
+def test_rounding_is_no_stall(load: float, compute: float) -> None:
+    """Sums of times that binary does not hold end a little off."""
+    assert timeline(2, load, compute, 1000).stalls == 0
+    single = timeline(1, load, compute, 1000)
+    assert single.stalls == pytest.approx(999 * load)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

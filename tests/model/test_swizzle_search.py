@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tilewright.errors import InputError
 from tilewright.model.swizzle import swizzle_a, swizzle_b, swizzle_c
 from tilewright.model.swizzle_search import (
     TileShape,
@@ -91,6 +92,13 @@ def test_the_accesses_cover_the_tile_once(use: str, tile: TileShape) -> None:
         for byte in range(named.access.width)
     ]
     assert len(touched) == len(set(touched)) == tile.rows * tile.pitch
+
+
+def test_lanes_go_on_into_the_next_row_where_rows_are_no_power_of_two() -> None:
+    first, *_ = warps(use_named("cp.async.cg.16"), TileShape(128, 48, 2))
+    assert first[:5] == [(0, 0), (0, 16), (0, 32), (1, 0), (1, 16)]
+    with pytest.raises(InputError, match=r"512 bytes at a time, 16 a lane; a tile of 1 row of 48"):
+        warps(use_named("cp.async.cg.16"), TileShape(1, 48, 2))
 
 
 def test_a_price_stops_where_it_is_too_high() -> None:

@@ -64,7 +64,7 @@ def check(path: Path, there: Sequence[Measurement] = ()) -> Import:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+        raise InputError(f"{path} cannot be read: {record.why_unread(error)}.") from None
     rows: list[Row] = []
     present, found, now = set(there), list[record.Measurement](), record.now()
     for number, text in enumerate(lines, start=1):

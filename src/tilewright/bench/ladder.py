@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
+
+import numpy as np
 
 from tilewright.build import Artifact, Source, build
 from tilewright.dtypes import DTYPES, DType, dtype_of
@@ -15,6 +17,7 @@ from tilewright.gpus import Gpu
 from tilewright.ladder.python_rungs import CpuRung, TritonRung
 from tilewright.ladder.rungs import KERNEL, RUNGS, KernelRung, select
 from tilewright.launch import Launch
+from tilewright.model.energy import energy_fields
 from tilewright.model.intensity import tile_intensity
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.problem import Problem, whole
@@ -39,12 +42,12 @@ class Row:
     """One line of the result, its fields those of the JSON contract; None where they don't apply.
 
     `us` is the median time of a run in microseconds, `speedup` the rival's time ÷ this one,
-    `rel_error` ‖C−R‖F ÷ ‖R‖F against float64. Counts are of the whole launch: `instructions` PTX
-    instructions issued by warps, wavefronts passes of shared memory, sectors 32 bytes each.
-    `intensity` is FLOP per byte copied to shared memory. `sass` says how the machine code
-    differs from the PTX that was counted; None where the two were not compared. Of the family
-    cpu, `us` is the host's wall clock and `arch` its machine; nothing is counted. Nor is it in
-    Triton's interpreter, whose rows say only whether the result is right.
+    `rel_error` ‖C−R‖F ÷ ‖R‖F against float64; clock and power are those while it ran. Counts are
+    of the whole launch: `instructions` PTX instructions issued by warps, wavefronts passes of
+    shared memory, sectors 32 bytes each. `intensity` is FLOP per byte copied to shared memory.
+    `sass` says how the machine code differs from the PTX that was counted; None where the two were
+    not compared. Of the family cpu, `us` is the host's wall clock and `arch` its machine; nothing
+    is counted. Nor is it in Triton's interpreter, whose rows say only whether the result is right.
     """
 
     name: str
@@ -64,6 +67,8 @@ class Row:
     tflops: float | None = None
     speedup: float | None = None
     rival: str | None = None
+    sm_mhz: int | None = None
+    power_w: float | None = None
     instructions: int | None = None
     shared_wavefronts: int | None = None
     shared_wavefronts_ideal: int | None = None
@@ -138,8 +143,8 @@ class Ladder:
         return any(row.status != "skipped" for row in self.rows)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as the JSON document holds them."""
-        return [asdict(row) for row in self.rows]
+        """The rows as the JSON document holds them: with the energy that follows from power."""
+        return [asdict(row) | energy_fields(row) for row in self.rows]
 
     def __rich__(self) -> Any:
         from tilewright.bench.ladder_table import render
@@ -183,15 +188,15 @@ def climb(
     """
     names = (rungs,) if isinstance(rungs, str) else tuple(rungs or ())
     default = DEFAULT_FAMILY if family is None else family
-    chosen = select(None if every_family or names else default, names)
-    if names and family is not None:
-        select(family)
+    chosen = select(family if names else None if every_family else default, names)
     opened = open_engine(engine, gpu)
     groups = _groups(chosen, None if dtype is None else dtype_of(dtype), opened.name)
     defaults = ON_GPU if opened.name == "gpu" else IN_EMULATOR
     given = zip("mnk", (m, n, k), defaults, strict=True)
     rows, cols, depth = (whole(axis, default if x is None else x) for axis, x, default in given)
     problems = {kind: Problem(rows, cols, depth, kind, layout) for kind, _ in groups}
+    if opened.name != "gpu":
+        _check_room(problems.values())
     whys = {
         rung.name: why
         for (kind, _), these in groups.items()
@@ -210,7 +215,24 @@ def climb(
         run = Run(problems[kind], seed, inputs, tell)
         of_these = {rung.name: reasons[rung.name] for rung in these if rung.name in reasons}
         parts.append(_part(opened, runs_on, these, of_these, run))
-    return parts[0] if len(parts) == 1 else _joined(parts)
+    ladder = parts[0] if len(parts) == 1 else _joined(parts)
+    if all(isinstance(rung, CpuRung) for rung in chosen) and (gpu or engine != "auto"):
+        asked = f"gpu={gpu}" if gpu else f"engine={engine}"
+        said = f"The family cpu runs on this host's own processor: {asked} changes nothing."
+        ladder = replace(ladder, notes=(*ladder.notes, said))
+    return ladder
+
+
+def _check_room(problems: Iterable[Problem]) -> None:
+    """Raises: InputError for matrices that this machine cannot hold, before any is made."""
+    for problem in problems:
+        try:
+            np.empty(problem.bytes, np.uint8)  # not touched, so it costs nothing
+        except (MemoryError, ValueError):  # ValueError: beyond what an address reaches
+            raise InputError(
+                f"{problem}: A, B and C take {problem.bytes / 2**30:,.0f} GiB, more than this "
+                "machine's memory has; give a smaller shape."
+            ) from None
 
 
 def _groups(

@@ -16,9 +16,11 @@ from tilewright.ladder.checklist import Answer, Question
 from tilewright.ladder.rung import Rung
 from tilewright.ladder.rung_text import diff_of, kernel_of
 from tilewright.ladder.rungs import KernelRung
+from tilewright.model.energy import energy_j, pj_per_flop
 
 SOURCE = "../src/tilewright/ladder"
 LANGUAGES = {".cu": "cuda", ".py": "python"}
+POWER = "SM clock | power | a GEMM | pJ/FLOP"  # heads of what `_power` has the cells of
 BAR = 10  # characters of a whole
 _Figure = Callable[[Mapping[str, Any]], float | None]
 
@@ -106,6 +108,8 @@ def _standing(step: Step) -> str:
         return "not timed"
     usual = (line.m, line.n, line.k) == ON_GPU and line.layout == "nn"
     where = line.dtype if usual else f"{line.dtype} {_shape(line)}"
+    if line.gpu is None:
+        return f"{line.us / 1e3:,.1f} ms on the host, {where}"
     if line.ratio is None or line.rival != RIVAL:
         return f"{_us(line.us)} µs, {where}"
     full = min(round(line.ratio * BAR), BAR)
@@ -122,6 +126,7 @@ def _family(family: str, steps: Sequence[Step]) -> str:
     parts = [f"## {family}"]
     if timed := of_one_shape(steps):
         parts.append(f"![{_title(family, timed)}]({picture_name(family)})")
+        parts.append(_climbed(timed))
     counted = {
         "{m}×{n}×{k} {dtype} for {arch}".format_map(found.fields) + f", built with {found.compiler}"
         for step in steps
@@ -130,6 +135,15 @@ def _family(family: str, steps: Sequence[Step]) -> str:
     if counted:
         parts.append(f"Counts of this family: {'; '.join(sorted(counted))}.")
     return "\n\n".join(parts)
+
+
+def _climbed(lines: Mapping[str, Measurement]) -> str:
+    """The lines of the picture as a table."""
+    rows = [f"| rung | µs | TFLOP/s | {POWER} |", f"|:--|--:|--:|{'--:|' * len(POWER.split('|'))}"]
+    for name, line in lines.items():
+        cells = (f"[{name}](#{name})", _us(line.us), f"{line.tflops:.1f}", *_power(line))
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def _title(family: str, lines: Mapping[str, Measurement]) -> str:
@@ -254,8 +268,8 @@ def _measured(step: Step) -> str:
     if not step.lines:
         return "Not timed yet."
     rows = [
-        f"| type and shape | µs | TFLOP/s | ÷ {RIVAL} | ÷ cuBLASLt | SM clock | power | record |",
-        "|:--|--:|--:|--:|--:|--:|--:|:--|",
+        f"| type and shape | µs | TFLOP/s | ÷ {RIVAL} | ÷ cuBLASLt | {POWER} | record |",
+        f"|:--|--:|--:|--:|--:|{'--:|' * len(POWER.split('|'))}:--|",
         *(_measured_row(step, line) for line in step.lines),
     ]
     return "\n".join(rows)
@@ -272,11 +286,21 @@ def _measured_row(step: Step, line: Measurement) -> str:
         _us(line.us),
         f"{line.tflops:.1f}",
         *("–" if x is None else f"{x:.2f}" for x in (ratio, step.against_library(line))),
-        "–" if line.sm_mhz is None else f"{line.sm_mhz} MHz",
-        "–" if line.power_w is None else f"{line.power_w:.0f} W",
+        *_power(line),
         f"`{line.taken}`{named}",
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def _power(line: Measurement) -> list[str]:
+    """The cells under POWER."""
+    joules, picojoules = energy_j(line), pj_per_flop(line)
+    return [
+        "–" if line.sm_mhz is None else f"{line.sm_mhz} MHz",
+        "–" if line.power_w is None else f"{line.power_w:.0f} W",
+        "–" if joules is None else f"{joules:,.3g} J",
+        "–" if picojoules is None else f"{picojoules:.3g}",
+    ]
 
 
 def _questions(questions: Iterable[Question], answers: Sequence[Answer]) -> str:

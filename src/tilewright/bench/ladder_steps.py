@@ -56,9 +56,10 @@ class Step:
 
     @cached_property
     def headline(self) -> Measurement | None:
-        """The one line that stands for the rung: on an H200, in its first type, at 4096³ or else
-        the largest shape, the newest."""
-        mine = [line for line in self.lines if line.gpu and gpu_reported(line.gpu) == GPU]
+        """The one line that stands for the rung: on an H200, of a rung of the host on any
+        processor; in its first type, at 4096³ or else the largest shape, the newest."""
+        on_gpu = [line for line in self.lines if line.gpu and gpu_reported(line.gpu) == GPU]
+        mine = on_gpu or [line for line in self.lines if line.gpu is None]
         return max(mine, key=self._rank, default=None)
 
     def _rank(self, line: Measurement) -> tuple[bool, bool, int, str]:
@@ -107,8 +108,9 @@ def suffix(rung: Rung) -> str:
 
 
 def of_one_shape(steps: Iterable[Step]) -> dict[str, Measurement]:
-    """The headlines of most rungs' type and shape, by the rungs' names."""
-    lines = {step.rung.name: step.headline for step in steps if step.headline}
+    """The headlines of most rungs' GPU, type and shape, by the rungs' names."""
+    found = ((step.rung.name, step.headline) for step in steps)
+    lines = {name: line for name, line in found if line and line.gpu}
     if not lines:
         return {}
     ((usual, _),) = Counter(map(_kind, lines.values())).most_common(1)

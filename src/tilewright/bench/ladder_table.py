@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tilewright.bench.meaning import meaning
 from tilewright.ladder.rungs import RUNGS
+from tilewright.table_width import print_whole
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,14 +56,14 @@ def to_text(ladder: Ladder) -> str:
     """The same as plain text."""
     console = Console(file=StringIO(), width=100)
     with console.capture() as captured:
-        console.print(render(ladder))
+        print_whole(console, render(ladder))
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def to_html(ladder: Ladder) -> str:
     """The same as HTML, for notebooks."""
     console = Console(record=True, file=StringIO(), width=140)
-    console.print(render(ladder))
+    print_whole(console, render(ladder))
     return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
 
@@ -70,7 +71,7 @@ def _table(*headings: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("\nrung", no_wrap=True)
     for heading in headings:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 

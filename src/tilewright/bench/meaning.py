@@ -9,29 +9,40 @@ _NAMES = {"ldmatrix": "ldmatrix", "stmatrix": "stmatrix", "ld": "loads", "st": "
 
 def meaning(report: Report, before: Report | None) -> list[str]:
     """Short remarks on one rung; of a later rung only what is not so of the one before it."""
-    facts = _facts(report)
+    facts = [fact for fact in (_copies(report), _stores(report)) if fact]
+    conflicts = _conflicts(report)
     if before is None:
-        return facts
-    known = _facts(before)
-    return _changes(report, before) + [fact for fact in facts if fact not in known]
+        return [_shown(conflicts), *facts]
+    known = (_copies(before), _stores(before))
+    changed = _changed(conflicts, _conflicts(before))
+    return [*_changes(report, before), *changed, *(fact for fact in facts if fact not in known)]
 
 
-def _facts(report: Report) -> list[str]:
-    facts = (_conflicts(report), _copies(report), _stores(report))
-    return [fact for fact in facts if fact]
-
-
-def _conflicts(report: Report) -> str:
+def _conflicts(report: Report) -> dict[str, float]:
     """The worst conflict of each kind of instruction: an n-way conflict takes n passes for one."""
     worst: dict[str, float] = {}
     for access in report.accesses:
         if access.space == "shared" and access.wavefronts > access.wavefronts_ideal:
             degree = access.wavefronts / access.wavefronts_ideal
             worst[_label(access)] = max(degree, worst.get(_label(access), 1))
-    if not worst:
+    return worst
+
+
+def _shown(conflicts: dict[str, float]) -> str:
+    if not conflicts:
         return "no bank conflicts"
-    first, *others = (f"{degree:.3g}-way {{}}on {label}" for label, degree in worst.items())
+    first, *others = (f"{degree:.3g}-way {{}}on {label}" for label, degree in conflicts.items())
     return ", ".join((first.format("bank conflicts "), *(other.format("") for other in others)))
+
+
+def _changed(now: dict[str, float], then: dict[str, float]) -> list[str]:
+    """Conflicts that went and those that came or changed; the others are known."""
+    if not now:
+        return [_shown(now)] if then else []
+    gone = " and ".join(label for label in then if label not in now)
+    other = {label: degree for label, degree in now.items() if then.get(label) != degree}
+    remarks = [f"no more bank conflicts on {gone}"] if gone else []
+    return remarks + ([_shown(other)] if other else [])
 
 
 def _label(access: Access) -> str:
@@ -55,7 +66,8 @@ def _stores(report: Report) -> str:
     if not sectors:
         return ""
     full = sum(access.sectors_ideal for access in stores) / sectors
-    return f"stores fill {full:.0%} of each sector" if full < 1 else "stores fill whole sectors"
+    whole = "stores fill whole sectors"
+    return whole if full >= 1 else f"stores fill {100 * full:.3g}% of each sector"
 
 
 def _changes(report: Report, before: Report) -> list[str]:

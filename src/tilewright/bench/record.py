@@ -207,7 +207,7 @@ def load(path: str | os.PathLike[str]) -> list[Measurement]:
         try:
             lines = file.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file} cannot be read: {error}.") from None
+            raise InputError(f"{file} cannot be read: {why_unread(error)}.") from None
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 try:
@@ -215,6 +215,11 @@ def load(path: str | os.PathLike[str]) -> list[Measurement]:
                 except InputError as error:
                     raise InputError(f"{file}:{number}: {error}") from None
     return found
+
+
+def why_unread(error: OSError | UnicodeDecodeError) -> str:
+    """What kept a file from being read, without Python's number and repetition of its name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def now() -> str:

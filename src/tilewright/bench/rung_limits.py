@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.bench.inputs import operands
 from tilewright.bench.ladder import build_rung, rung_launch
 from tilewright.bench.record import Measurement
 from tilewright.bench.rung_code import hash_of
-from tilewright.bench.rung_replay import SECTOR, Played, l1_clocks, played
+from tilewright.bench.rung_replay import SECTOR, l1_clocks, played
+from tilewright.bench.rung_replay import Played as PlayedCode
+from tilewright.dtypes import DType
 from tilewright.engines.emulator import EmulatorEngine
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
 from tilewright.gpus import Gpu, gpu_reported
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNEL, KernelRung
-from tilewright.model.limiter import Counts, Limits, Run, limits
+from tilewright.model.async_step import AsyncStep
+from tilewright.model.limiter import Counts, Limits, Played, Run, flops_a_clock, limits
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.model.raster import Grid, order_named, wave_reads
+from tilewright.model.rates import TURN
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:
     from tilewright.emulator.report import Report
 
+_WGMMA = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.")
+_WARPS_OF_A_GROUP = 4  # that issue one wgmma together
 _MMA = re.compile(r"mma\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.")
 _HALF_RATE, _TWICE = ("tf32",), ("e4m3", "e5m2", "s8", "u8")
 _FP32 = re.compile(r"(fma|mul|add|sub)\.(r[nzmp]\.)?(ftz\.)?(sat\.)?f32$")
@@ -37,7 +45,7 @@ WARPS_OF_A_STREAM = 8  # two for each scheduler
 class Limited:
     """A rung on a problem: its limits, how it is resident, and the newest time measured.
 
-    `model` says where the time of all together is from: "machine code" or "queues".
+    `model` says where the time of all together is from: "machine code", "pipes" or "queues".
     """
 
     rung: KernelRung
@@ -62,37 +70,75 @@ def limited(
     """Counts one block at two depths of K and scales: blocks do equal work, steps too.
 
     Raises: InputError for a problem that the rung does not take, ToolchainError without NVRTC,
-    UnsupportedError for what the emulator does not model and for a Hopper rung.
+    UnsupportedError for what the emulator does not model.
     Cost: 0.1 s and a compilation; for kernels of FMAs a second more.
     """
     if why := rung.refusal(problem, gpu.shared_bytes_per_block, gpu.arch):
         raise InputError(why)
-    if isinstance(rung, HopperRung):
-        raise UnsupportedError(
-            f"the model does not know the pipes of wgmma and TMA that {rung.name} lives by; take "
-            "a rung of hgemm, tf32 or simt."
-        )
     low, high = depths(rung)
     few, many = (one_block(rung, problem, gpu, steps) for steps in (low, high))
-    steps = problem.k // rung.tile.bk
-    used = build_rung(rung, problem, gpu.arch).resources[KERNEL]
-    shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
-    held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
-    dram_bytes = _dram_bytes(rung, problem, gpu, held)
-    run = Run(rung.tiles(problem), held, steps, rung.buffers, dram_bytes, streams(rung))
-    first, second = counts_of(few), counts_of(many)
-    counts = scaled(first, second, steps, (low, high))
+    run = _run(rung, problem, gpu)
+    blocks = math.prod(cluster(rung))
+    first, second = counts_of(few, blocks), counts_of(many, blocks)
+    counts = scaled(first, second, run.steps, (low, high))
+    measured = newest(lines, rung, problem, gpu)
+    if counts.wgmma_flops:
+        play = _pipes(rung, first, second, high - low, gpu)
+        mhz = None if measured is None else measured.sm_mhz
+        found = limits(counts, run, gpu, play, mhz)
+        return Limited(rung, problem, gpu, found, run, measured, "pipes")
     l2_share = _l2_share(rung, problem, counts)
     counts = replace(counts, load_bytes=counts.load_bytes * l2_share)
     a_step = (second.fma_issues - first.fma_issues) / (high - low)
     code = _code(rung, problem, gpu, many, a_step, l2_share)
     clocks = None
     if code is not None:
-        counts = replace(counts, instructions=code.instructions * steps)
+        counts = replace(counts, instructions=code.instructions * run.steps)
         clocks = code.clocks
     found = limits(counts, run, gpu, clocks)
     model = "machine code" if code is not None else "queues"
-    return Limited(rung, problem, gpu, found, run, newest(lines, rung, problem, gpu), model)
+    return Limited(rung, problem, gpu, found, run, measured, model)
+
+
+def _run(rung: KernelRung, problem: Problem, gpu: Gpu) -> Run:
+    """How the rung is launched on the problem, and resident."""
+    used = build_rung(rung, problem, gpu.arch).resources[KERNEL]
+    shared = used.static_shared_bytes + rung.shared_bytes(problem.dtype)
+    held = blocks_per_sm(gpu, rung.threads, used.registers, shared).blocks
+    return Run(
+        rung.tiles(problem),
+        held,
+        -(-problem.k // rung.tile.bk),
+        rung.buffers,
+        _dram_bytes(rung, problem, gpu, held),
+        streams(rung),
+        rung.persistent,
+        TURN.value if takes_turns(rung) else 0.0,
+    )
+
+
+def _pipes(rung: KernelRung, few: Counts, many: Counts, steps: int, gpu: Gpu) -> Played:
+    """What a K step takes whose loads and products run by themselves; the counts differ by so
+    many steps."""
+    step = AsyncStep(
+        (many.wgmma_flops - few.wgmma_flops) / steps / flops_a_clock(gpu),
+        (many.wgmma_bytes - few.wgmma_bytes) / steps,
+        (many.fill_bytes - few.fill_bytes) / steps,
+        rung.buffers,
+        takes_turns(rung),
+    )
+    return step.clocks
+
+
+def takes_turns(rung: KernelRung) -> bool:
+    """All warps of a Hopper rung wait for a step's products before the next, as those without
+    roles do: they have no barriers for empty slots, which products in flight would need."""
+    return isinstance(rung, HopperRung) and rung.wgmma and rung.barriers == rung.buffers
+
+
+def cluster(rung: KernelRung) -> tuple[int, int]:
+    """Blocks along m and n that run together."""
+    return (rung.cluster_m, rung.cluster_n) if isinstance(rung, HopperRung) else (1, 1)
 
 
 def _code(
@@ -102,7 +148,7 @@ def _code(
     report: Report,
     fma_issues: float,
     l2_share: float,
-) -> Played | None:
+) -> PlayedCode | None:
     """The machine code of a kernel that multiplies by FMAs, if its K loop is found."""
     if any(_MMA.match(opcode) for opcode in report.instructions):
         return None
@@ -144,17 +190,29 @@ def streams(rung: KernelRung) -> int:
 
 
 def one_block(rung: KernelRung, problem: Problem, gpu: Gpu, steps: int) -> Report:
-    """The report of one block's tile of C, over so many steps of K."""
-    small = Problem(rung.tile.bm, rung.tile.bn, rung.tile.bk * steps, problem.dtype)
+    """The report of one block's tile of C, or of one cluster's, over so many steps of K.
+
+    Cost: the emulation, once for a rung's code, type and layout: m, n and k don't matter.
+    """
+    return _one_block(rung, hash_of(rung), problem.dtype, problem.layout, gpu, steps)
+
+
+@lru_cache(maxsize=256)
+def _one_block(
+    rung: KernelRung, code: str, dtype: DType, layout: str, gpu: Gpu, steps: int
+) -> Report:
+    """`code` is the hash of its present code, by which reports are kept."""
+    tile, (down, across) = rung.tile, cluster(rung)
+    small = Problem(tile.bm * down, tile.bn * across, tile.bk * steps, dtype, layout)
     engine = EmulatorEngine(gpu)
     a, b = map(engine.upload, operands(small, "zeros", 0))
-    c = engine.empty((small.m, small.n), problem.dtype.numpy())
+    c = engine.empty((small.m, small.n), dtype.numpy())
     artifact = build_rung(rung, small, gpu.arch)
     return engine.launch(rung_launch(rung, artifact, small, (a, b, c), gpu.sms))
 
 
-def counts_of(report: Report) -> Counts:
-    """Of the whole launch."""
+def counts_of(report: Report, blocks: int = 1) -> Counts:
+    """Of a launch of so many blocks, what each costs, on average."""
     issued, totals = report.instructions, report.totals
     products = {opcode: match for opcode in issued if (match := _MMA.match(opcode))}
     flops = sum(
@@ -162,16 +220,37 @@ def counts_of(report: Report) -> Counts:
         for opcode, match in products.items()
     )
     fma = sum(count for opcode, count in issued.items() if _FP32.fullmatch(opcode))
-    return Counts(
+    wgmma_flops = sum(map(_flops_of_wgmma, issued.items()))
+    counts = Counts(
         flops,
         fma,
         totals["shared_wavefronts"],
         totals["instructions"],
         totals["global_sectors_load"] * SECTOR,
         totals["global_sectors_store"] * SECTOR,
-        _scale(products),
-        sum(l1_clocks(each) for each in report.accesses if each.opcode.startswith("ld.global")),
+        l1_clocks=_l1_clocks(report, "ld.global"),
+        wgmma_flops=wgmma_flops,
+        wgmma_bytes=totals["wgmma_shared_bytes"],
+        fill_bytes=totals["bulk_load_bytes"] + totals["multicast_bytes"],
+        drain_bytes=totals["bulk_store_bytes"],
+        store_lines=_l1_clocks(report, "st.global") if wgmma_flops else 0.0,
+        staged=totals["shared_wavefronts"] if wgmma_flops else 0.0,
     )
+    each = Counts(*(value / blocks for value in astuple(counts)))
+    return replace(each, mma_scale=_scale(products))
+
+
+def _flops_of_wgmma(issued: tuple[str, int]) -> float:
+    """Of an opcode and how often warps issued it; 0 for another."""
+    opcode, count = issued
+    match = _WGMMA.match(opcode)
+    if match is None:
+        return 0.0
+    return count / _WARPS_OF_A_GROUP * 2 * int(match[1]) * int(match[2]) * int(match[3])
+
+
+def _l1_clocks(report: Report, opcode: str) -> float:
+    return sum(l1_clocks(each) for each in report.accesses if each.opcode.startswith(opcode))
 
 
 def _scale(products: Iterable[str]) -> float:
@@ -189,26 +268,17 @@ def scaled(few: Counts, many: Counts, steps: int, at_steps: tuple[int, int] = ST
     def at(low: float, high: float) -> float:
         return low + (high - low) * (steps - first) / (second - first)
 
-    return Counts(
-        at(few.mma_flops, many.mma_flops),
-        at(few.fma_issues, many.fma_issues),
-        at(few.shared_wavefronts, many.shared_wavefronts),
-        at(few.instructions, many.instructions),
-        at(few.load_bytes, many.load_bytes),
-        at(few.store_bytes, many.store_bytes),
-        many.mma_scale,
-        at(few.l1_clocks, many.l1_clocks),
-    )
+    return Counts(*map(at, astuple(few), astuple(many)))
 
 
 def _dram_bytes(rung: KernelRung, problem: Problem, gpu: Gpu, held: int) -> int:
     """C once, and A and B once where they fit the L2 cache, else once for each wave."""
-    tile, e = rung.tile, problem.dtype.bytes
-    grid = Grid(problem.m, problem.n, problem.k, tile.bm, tile.bn, e)
+    tile, e, (down, across) = rung.tile, problem.dtype.bytes, cluster(rung)
+    grid = Grid(problem.m, problem.n, problem.k, tile.bm * down, tile.bn * across, e)
     out = problem.m * problem.n * e
     if grid.least_bytes <= gpu.l2_bytes or not held:
         return grid.least_bytes + out
-    reads = wave_reads(order_named(rung.order), grid, gpu.sms * held)
+    reads = wave_reads(order_named(rung.order), grid, gpu.sms * held // (down * across))
     return sum(wave.bytes for wave in reads) + out
 
 

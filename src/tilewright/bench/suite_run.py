@@ -25,6 +25,7 @@ from tilewright.errors import InputError
 from tilewright.ladder.python_rungs import CpuRung
 from tilewright.ladder.rung import Rung
 from tilewright.ladder.rungs import KERNELS
+from tilewright.model.energy import energy_fields
 
 if TYPE_CHECKING:
     from tilewright.bench.record import Measurement
@@ -120,7 +121,8 @@ class SuiteRun:
         return not ran or any(name not in ran for name in names)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        return [asdict(row) for row in self.rows]
+        """The rows as the JSON document holds them: with the energy that follows from power."""
+        return [asdict(row) | energy_fields(row) for row in self.rows]
 
 
 @dataclass(frozen=True)

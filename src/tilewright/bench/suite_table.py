@@ -70,7 +70,7 @@ def _table(*headings: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), header_style="bold")
     for heading in headings:
         left = heading in ("shape", "kernel", "suite", "worst shape")
-        table.add_column(heading, justify="left" if left else "right", no_wrap=left)
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
     return table
 
 

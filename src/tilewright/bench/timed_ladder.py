@@ -16,6 +16,7 @@ from tilewright.bench.contest import (
 )
 from tilewright.bench.ladder import Ladder, Progress, Row, identity, judged, resources, skipped
 from tilewright.bench.peers import found_peers
+from tilewright.bench.telemetry import typical
 from tilewright.bench.triton_rungs import enter_triton
 from tilewright.errors import EngineError
 from tilewright.gpus import gpu_reported
@@ -81,7 +82,9 @@ def _row(engine: GpuEngine, problem: Problem, contest: Contest, result: Result) 
         known = gpu_reported(engine.gpu_name)
         fields |= resources(rung, problem, result.contestant.launch, known)
     if timing is not None and result.verdict.correct:
+        reading = typical(timing.readings)
         fields |= {"us": timing.us, "tflops": problem.flops / timing.us / 1e6}
+        fields |= {"sm_mhz": reading.sm_mhz, "power_w": reading.power_w}
         if contest.rival is not None:
             fields |= {"speedup": timing.ratio(contest.rival), "rival": contest.rival.name}
     return Row(**fields)

@@ -68,7 +68,9 @@ def _render(result: Comparison) -> RenderableType:
     for title, rows in groupby(result.rows, key=lambda row: f"{row.dtype} on {row.gpu}"):
         every = list(rows)
         shown = every if len(every) <= _MOST_ROWS else [row for row in every if row.status != "ok"]
-        parts += [Text(title, style="italic"), _table(shown)]
+        parts += [Text(title, style="italic"), *([_table(shown)] if shown else [])]
+        if hidden := len(every) - len(shown):
+            parts.append(Text(f"{hidden} rows are ok and not shown; --json has them all.\n"))
     parts += [Text(note) for note in _notes(result)]
     mean, count = result.geometric_mean, len(result.changes)
     figure = "nothing could be compared" if mean is None else f"{mean:.3f}"

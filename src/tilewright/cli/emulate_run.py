@@ -21,7 +21,7 @@ from tilewright.cli.emulate_parameters import check_parameters
 from tilewright.cli.emulate_words import as_typed, with_extents
 from tilewright.cli.expression import Check, parse_check, show
 from tilewright.emulator.demands import Demand, excess
-from tilewright.emulator.parse import parse
+from tilewright.emulator.loaded import loaded
 from tilewright.engines.emulate import emulate
 from tilewright.engines.emulator import MOST_THREADS
 from tilewright.errors import CompileError, InputError, TilewrightError
@@ -344,10 +344,11 @@ def _check_checks(plan: _Plan, blocks: str | None) -> None:
 
 def _module(request: Request, plan: _Plan, text: str) -> Module:
     if not plan.is_cuda:
-        return parse(text)
+        return loaded(text).module
     defines = tuple(sorted(plan.options["defines"].items()))
     source = Source(request.file.name, text, defines, plan.options["include_path"])
-    return parse(build(source, plan.options["arch"]).ptx)  # `emulate` finds it in the cache
+    artifact = build(source, plan.options["arch"])  # `emulate` finds it, and what is read here
+    return loaded(artifact.ptx, owner=artifact.key).module
 
 
 def _kernel(module: Module, name: str | None, file: Path) -> Kernel:

@@ -9,6 +9,7 @@ from tilewright.cli.explain_formats import formats
 from tilewright.cli.explain_fragment import fragment
 from tilewright.cli.explain_hierarchy import hierarchy
 from tilewright.cli.explain_limiter import limiter
+from tilewright.cli.explain_matmul import matmul
 from tilewright.cli.explain_myths import myths
 from tilewright.cli.explain_pipeline import pipeline
 from tilewright.cli.explain_raster import raster
@@ -32,6 +33,7 @@ for _command in (
     roofline,
     formats,
     limiter,
+    matmul,
     myths,
 ):
     app.command(_command)

@@ -13,7 +13,7 @@ from tilewright.cli.explain_draw import Drawing, heading, line, sentence
 from tilewright.cli.options import JsonTarget, MaybeWhole
 from tilewright.cli.output import check_targets, emit
 from tilewright.errors import InputError
-from tilewright.model.access import Access, access_named, is_exact, wavefronts
+from tilewright.model.access import WORD, Access, access_named, is_exact, wavefronts
 from tilewright.model.lanes import (
     SOURCE_PITCH,
     Place,
@@ -184,7 +184,7 @@ def _shared(asked: _Asked) -> tuple[list[Place], str, list[int]]:
             return [], f"byte {asked.address}", lane_values(asked.address, kind.lanes, "address")
         stride = 1 if asked.stride is None else asked.stride
         return [], f"stride {stride}", strided(kind, stride)
-    where = places(kind, _lanes_per_row(asked, pitch))
+    where = places(kind, _lanes_per_row(asked, pitch), pitch)
     chunk = kind.width if asked.chunk is None else asked.chunk
     if chunk < kind.width or chunk % kind.width:
         raise InputError(f"chunk={chunk} must be a multiple of the {kind.width} bytes of a lane.")
@@ -330,9 +330,8 @@ def _remedy(seen: _Seen) -> str:
         )
     if seen.pitch is None or seen.access.is_copy:
         queue = "Lanes of one group that name different words of one bank queue up for it"
-        return (
-            f"{queue}; an odd stride meets every bank." if "stride" in seen.pattern else f"{queue}."
-        )
+        odd = "stride" in seen.pattern and seen.access.width >= WORD  # narrower lanes share words
+        return f"{queue}; an odd stride meets every bank." if odd else f"{queue}."
     wider = padded_pitch(seen.access, seen.places, seen.pitch, seen.cost.wavefronts_ideal)
     swizzled = "a swizzle costs no memory: tilewright explain swizzle derives it"
     if wider is None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _VALUES = ("0.1", "1", "257", "2049", "70000", "1e-6", "1e-9")
 _DECIMAL = re.compile(r"[-+]?(\d{1,60}(\.\d{0,60})?|\.\d{1,60})([eE][-+]?\d{1,2})?", re.ASCII)
+_MOST_VALUES = 100
 _LOW, _HIGH = -150, 128  # powers of two that the picture spans
 
 
@@ -45,8 +46,10 @@ def formats(
         May be given again.
     """
     check_targets(json)
-    chosen = [format_named(name) for name in dtype or ("bf16", "fp16")]
-    texts = value or list(_VALUES)
+    chosen = list(dict.fromkeys(format_named(name) for name in dtype or ("bf16", "fp16")))
+    texts = list(dict.fromkeys(value or _VALUES))
+    if len(texts) > _MOST_VALUES:
+        raise InputError(f"{len(texts)} values are more than the {_MOST_VALUES} that are shown.")
     values = [(text, _exact(text)) for text in texts]
     rows = [_row(form, values if form in chosen else []) for form in FORMATS.values()]
     emit("explain-formats", rows, _picture(chosen, values), json)
@@ -55,7 +58,10 @@ def formats(
 
 def _exact(text: str) -> Fraction:
     if not _DECIMAL.fullmatch(text.strip()):
-        raise InputError(f"value={text[:40]!r} must be a decimal number such as 0.1 or 6e-5.")
+        raise InputError(
+            f"value={text[:40]!r} must be a decimal number such as 0.1 or 6e-5, with an exponent "
+            "of at most two digits."
+        )
     return Fraction(text.strip())
 
 
@@ -149,8 +155,9 @@ def _verdict(chosen: list[Format]) -> str:
     names = {form.name for form in chosen}
     if "tf32" in names:
         return (
-            "mma drops the 13 low bits of an fp32 operand, which is off by up to a whole step; "
-            "cvt.rna.tf32 before it rounds (ties away from zero)."
+            "mma drops the 13 low bits of an fp32 operand, which is off by up to a whole step. A "
+            "cvt before it rounds: cvt.rn.tf32 (sm_90 and later) ties to even, as above, "
+            "cvt.rna.tf32 away from zero."
         )
     if names != {"bf16", "fp16"}:
         return ""

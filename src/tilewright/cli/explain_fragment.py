@@ -45,7 +45,8 @@ def fragment(
     if lane is not None and not 0 <= lane < WARP:
         raise InputError(f"lane={lane} must be 0..{WARP - 1}.")
     known = _instruction(instruction, operand)
-    found = known.fragment() if isinstance(known, Ldmatrix) else fragment_of(known, operand or "C")
+    letter = "C" if operand is None else operand
+    found = known.fragment() if isinstance(known, Ldmatrix) else fragment_of(known, letter)
     emit("explain-fragment", [_row(known, found, lane)], _picture(known, found, lane), json)
     return 0
 

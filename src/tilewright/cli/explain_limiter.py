@@ -28,7 +28,7 @@ WORDS = {
     "l1": "lines looked up in L1",
     "l2": "L2 bytes",
     "dram": "DRAM bytes",
-    "latency": "load latency, not hidden",
+    "latency": "latency, not hidden",
 }
 
 
@@ -40,6 +40,7 @@ def limiter(
     n: N = 4096,
     k: K = 4096,
     dtype: str | None = None,
+    layout: str = "nn",
     gpu: GpuName = "h200",
     measured: Path | None = None,
     json: JsonTarget = None,
@@ -47,8 +48,10 @@ def limiter(
     """Name what binds a rung on a GPU, from the emulator's counts and the GPU's rates.
 
     Each resource alone would take the time shown; the largest binds. The time of all together is
-    a model: of resident blocks that queue for the pipes, or, for kernels of FMAs, of the machine
-    code that all warps of a multiprocessor play through clock by clock.
+    a model: of resident blocks that queue for the pipes; for kernels of FMAs of the machine code
+    that all warps of a multiprocessor play through clock by clock; for those of wgmma of pipes
+    that run by themselves, at the clock of the measurement where one is given, since these run
+    into the power cap.
 
     Example: tilewright explain limiter hgemm_bcf
 
@@ -64,6 +67,8 @@ def limiter(
         Columns of A.
     dtype
         Type of A, B and C; the rung's first if none is named.
+    layout
+        How A and B lie: nn, or nt (B stored [N, K]), which the rungs of hopper take too.
     measured
         A .jsonl file of measurements, or a folder of them, to set the model against.
     """
@@ -77,15 +82,17 @@ def limiter(
     check_targets(json, reads=() if measured is None else (measured,))
     check_range(m=m, n=n, k=k)
     chip = gpu_named(gpu)
-    named = rung or "hgemm"
+    named = "hgemm" if rung is None else rung
     chosen = select_kernels(named) if named in FAMILIES else select_kernels(None, (named,))
     lines = [] if measured is None else load(measured)
+    if measured is not None and not lines:
+        raise InputError(f"measured={str(measured)!r} holds no measurements; name a .jsonl file.")
     found: list[Limited] = []
     refused: dict[str, TilewrightError] = {}
     with progress_bar(json) as tell:
         for number, each in enumerate(chosen):
             tell(each.name, number, len(chosen))
-            problem = Problem(m, n, k, dtype_of(dtype or each.dtypes[0]))
+            problem = Problem(m, n, k, dtype_of(dtype or each.dtypes[0]), layout)
             try:
                 found.append(limited(each, problem, chip, lines))
             except (InputError, UnsupportedError) as error:
@@ -101,14 +108,14 @@ def _row(found: Limited) -> dict[str, Any]:
     problem, limits, line_ = found.problem, found.limits, found.measured
     return {
         "rung": found.rung.name, "gpu": found.gpu.name, "dtype": problem.dtype.name,
-        "m": problem.m, "n": problem.n, "k": problem.k,
+        "layout": problem.layout, "m": problem.m, "n": problem.n, "k": problem.k,
         "blocks": found.run.blocks, "blocks_per_sm": found.run.blocks_per_sm,
         "binding": limits.binding, **{f"{name}_us": us for name, us in limits.us.items()},
         "predicted_us": limits.predicted_us,
         "predicted_tflops": problem.flops / limits.predicted_us / 1e6,
         "measured_us": None if line_ is None else line_.us,
         "taken": None if line_ is None else line_.taken,
-        "error": found.error, "model": found.model,
+        "sm_mhz": limits.mhz, "error": found.error, "model": found.model,
         "rates_measured": found.gpu.arch == MEASURED_ARCH,
     }  # fmt: skip
 
@@ -116,8 +123,7 @@ def _row(found: Limited) -> dict[str, Any]:
 def _picture(found: list[Limited], left_out: list[str]) -> RenderableType:
     def draw(width: int) -> Iterator[Text]:
         first = found[0]
-        p = first.problem
-        yield heading(f"{p.m}×{p.n}×{p.k} {p.dtype.name} on {first.gpu.title}")
+        yield heading(f"{first.problem} on {first.gpu.title}")
         most = max(max(each.limits.us.values()) for each in found)
         for each in found:
             yield line("")
@@ -152,6 +158,8 @@ def _resources(each: Limited, most: float, width: int) -> Iterator[Text]:
         f"bound by {WORDS[limits.binding]}; all together {limits.predicted_us:,.1f} µs by the "
         f"model of its {each.model}"
     )
+    if each.model == "pipes":
+        said += f" at {limits.mhz:,.0f} MHz"
     if each.measured is not None:
         said += f", {each.measured.us:,.1f} µs measured ({each.error:+.1%})"
     yield from sentence(f"  {said}", width)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from tilewright.cli.options import Whole
 from tilewright.errors import InputError
+
+if TYPE_CHECKING:
+    from tilewright.gpus import Gpu
 
 M = Annotated[Whole, Parameter(name=["-m", "--m"])]
 N = Annotated[Whole, Parameter(name=["-n", "--n"])]
@@ -20,6 +23,15 @@ GpuName = Annotated[
 ]
 
 MOST = 1 << 31  # of an extent of a matrix or a tile; the kernels index with 32 bits
+
+
+def check_resident(gpu: Gpu, blocks_per_sm: int) -> None:
+    """Raises: InputError for more resident blocks than an SM of this GPU holds, or none."""
+    if not 1 <= blocks_per_sm <= gpu.blocks_per_sm:
+        raise InputError(
+            f"blocks_per_sm={blocks_per_sm} must be 1..{gpu.blocks_per_sm} on {gpu.title}; "
+            "tilewright explain tile says how many a tiling allows."
+        )
 
 
 def check_range(most: int = MOST, **sizes: int) -> None:

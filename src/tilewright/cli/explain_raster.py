@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from tilewright.cli.explain_draw import Drawing, bar, heading, line, sentence, size
-from tilewright.cli.explain_options import GpuName, K, M, N, check_range
+from tilewright.cli.explain_options import GpuName, K, M, N, check_range, check_resident
 from tilewright.cli.options import JsonTarget, Whole
 from tilewright.cli.output import check_targets, emit
 from tilewright.model.formats import format_named
@@ -69,10 +69,10 @@ def raster(
 
     check_targets(json)
     check_range(m=m, n=n, k=k, bm=bm, bn=bn)
-    check_range(32, blocks_per_sm=blocks_per_sm)
     chip = gpu_named(gpu)
+    check_resident(chip, blocks_per_sm)
     grid = Grid(m, n, k, bm, bn, format_named(dtype).bytes)
-    orders = [order_named(text) for text in order or _ORDERS]
+    orders = [order_named(text) for text in dict.fromkeys(order or _ORDERS)]
     per_wave = waves(1, chip.sms, blocks_per_sm).per_wave
     reads = {each.name: wave_reads(each, grid, per_wave) for each in orders}
     rows = [_row(grid, chip, name, found) for name, found in reads.items()]

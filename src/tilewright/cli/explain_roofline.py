@@ -13,7 +13,7 @@ from tilewright.cli.options import JsonTarget, Whole
 from tilewright.cli.output import check_targets, emit
 from tilewright.errors import InputError
 from tilewright.model.formats import format_named
-from tilewright.model.intensity import tile_intensity
+from tilewright.model.raster import Grid
 from tilewright.model.roofline import Roof, gemm_bytes, gemm_flops, peak_tflops
 
 if TYPE_CHECKING:
@@ -81,9 +81,10 @@ def roofline(
     chip, form = gpu_named(gpu), format_named(dtype)
     roof = Roof(peak_tflops(chip, form.name), chip.memory_gbps)
     flops, least = gemm_flops(m, n, k), gemm_bytes(m, n, k, form.bytes)
+    tiled = Grid(m, n, k, bm, bn, form.bytes).read_bytes
     points = [
         _Point("a", "each operand from DRAM", 1 / form.bytes),
-        _Point("b", f"each {bm}×{bn} tile from DRAM", tile_intensity(bm, bn, form.bytes)),
+        _Point("b", f"each {bm}×{bn} tile from DRAM", flops / tiled),
         _Point("c", "A, B and C once", flops / least),
     ]
     if us is not None:
@@ -133,12 +134,20 @@ def _words(roof: Roof, point: _Point, mnk: tuple[int, int, int]) -> str:
     attainable = roof.attainable(point.intensity)
     if point.tflops is not None:
         share = point.tflops / attainable
-        return f"{point.name}: {point.tflops:.4g} TFLOP/s, {share:.0%} of its roof"
+        shown = f"{point.name}: {point.tflops:.4g} TFLOP/s, {share:,.0%} of its roof"
+        return shown if share <= 1 else f"{shown}; {_beyond(roof, point.tflops)}"
     floor = gemm_flops(*mnk) / attainable / 1e6
     return (
         f"{point.name}: {point.intensity:.4g} FLOP/B, at most {attainable:.4g} TFLOP/s "
         f"({_time(floor)}), by {roof.bound(point.intensity)}"
     )
+
+
+def _beyond(roof: Roof, tflops: float) -> str:
+    """What a time below the least that is possible may mean."""
+    if tflops > roof.tflops:
+        return "no kernel can do more than the GPU: is the time, shape, type or GPU another one?"
+    return "DRAM does not give so much: were A and B in the L2 cache?"
 
 
 def _time(us: float) -> str:

@@ -126,7 +126,18 @@ def _verdict(found: Found) -> str:
     family = f"{found.tried} swizzle{'s' * (found.tried != 1)} of the family"
     moved = f"whole chunks of {found.swizzle.chunk} bytes"
     if found.clean and not found.swizzle.bits:
-        return f"No swizzle is needed: of all {family} none makes an access cheaper."
+        if found.write[0] == found.write[1]:
+            return "No swizzle is needed: reads and writes have no conflicts as the tile lies."
+        if found.tried == 1:
+            return (
+                f"Reads have no conflicts as the tile lies. Writes are above the ideal, and the "
+                f"family has no swizzle that could help: XOR moves {moved} within a row only "
+                "where their number is even."
+            )
+        return (
+            f"Reads have no conflicts as the tile lies. Writes are above the ideal, and none of "
+            f"all {family} makes them cheaper."
+        )
     if found.clean:
         fixed = [
             name

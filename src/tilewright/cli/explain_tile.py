@@ -117,7 +117,7 @@ def _row(
         "warps_per_sm": warps,
         "occupancy": warps / (gpu.threads_per_sm // WARP), "limiter": held.limiter,
         "tiles": along_m * along_n, "steps": -(-k // plan.bk),
-        "notes": _notes(plan, gpu, dtype),
+        "notes": _notes(plan, gpu, dtype, taken),
         "blocks_per_wave": passes.per_wave if passes else None,
         "waves": passes.blocks / passes.per_wave if passes else None,
         "tail_blocks": passes.tail if passes else None,
@@ -132,7 +132,7 @@ def _row(
     }  # fmt: skip
 
 
-def _notes(plan: Tile, gpu: Gpu, dtype: str) -> list[str]:
+def _notes(plan: Tile, gpu: Gpu, dtype: str, registers: int) -> list[str]:
     """What a kernel with this tiling has to mind."""
     notes = []
     if _OPT_IN < plan.shared_bytes <= gpu.shared_bytes_per_block:
@@ -144,6 +144,11 @@ def _notes(plan: Tile, gpu: Gpu, dtype: str) -> list[str]:
         notes.append(f"{plan.threads} threads leave lanes of the last warp idle")
     if plan.registers_estimate == REGISTERS_PER_THREAD:
         notes.append("so many accumulators will be spilled to memory")
+    elif registers <= plan.accumulators:
+        notes.append(
+            f"{plan.accumulators} accumulators and addresses do not fit registers={registers}: the "
+            "rest is spilled to memory"
+        )
     return notes
 
 

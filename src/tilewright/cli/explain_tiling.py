@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.explain_draw import Drawing, heading, line, sentence
 from tilewright.cli.explain_options import K, M, N, Number, check_range
-from tilewright.cli.options import JsonTarget, Whole
+from tilewright.cli.options import JsonTarget, MaybeWhole, Whole
 from tilewright.cli.output import check_targets, console, emit
 from tilewright.errors import InputError
 from tilewright.model.formats import format_named
@@ -30,8 +30,8 @@ def tiling(
     bm: Whole = 4,
     bn: Whole = 4,
     bk: Whole = 2,
-    row: Whole = 1,
-    col: Whole = 1,
+    row: MaybeWhole = None,
+    col: MaybeWhole = None,
     dtype: str = "fp32",
     delay: Number = 0.7,
     json: JsonTarget = None,
@@ -57,9 +57,9 @@ def tiling(
     bk
         Columns of A and rows of B of a step.
     row
-        Which tile of C, counted down.
+        Which tile of C, counted down from 0; 1 if there is one and none is named.
     col
-        Which tile of C, counted across.
+        Which tile of C, counted across from 0; 1 if there is one and none is named.
     dtype
         Type of A and B.
     delay
@@ -69,7 +69,8 @@ def tiling(
     check_range(_MOST, m=m, n=n, k=k, bm=bm, bn=bn, bk=bk)
     if not 0 <= delay <= _LONGEST_S:
         raise InputError(f"delay={delay:g} must be 0..{_LONGEST_S:g} seconds.")
-    walk = steps((m, n, k), (bm, bn, bk), (row, col), format_named(dtype).bytes)
+    at = (_second(m, bm) if row is None else row, _second(n, bn) if col is None else col)
+    walk = steps((m, n, k), (bm, bn, bk), at, format_named(dtype).bytes)
     screen = console(json)
     fits = screen.height > m + k + 4 and not screen.is_dumb_terminal
     film = delay > 0 and screen.is_terminal and fits
@@ -77,6 +78,11 @@ def tiling(
         _play((m, n, k), walk, delay, json)
     emit("explain-tiling", _rows(walk), _pictures((m, n, k), walk, with_steps=not film), json)
     return 0
+
+
+def _second(extent: int, tile: int) -> int:
+    """The second tile along an extent, or the only one."""
+    return int(extent > tile)
 
 
 def _rows(walk: list[Step]) -> list[dict[str, Any]]:

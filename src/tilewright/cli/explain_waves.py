@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tilewright.cli.explain_draw import Drawing, heading, line, sentence
-from tilewright.cli.explain_options import GpuName, M, N, check_range
+from tilewright.cli.explain_options import GpuName, M, N, check_range, check_resident
 from tilewright.cli.options import JsonTarget, Whole
 from tilewright.cli.output import check_targets, emit
 from tilewright.model import waves as model
@@ -55,8 +55,8 @@ def waves(
 
     check_targets(json)
     check_range(m=m, n=n, bm=bm, bn=bn)
-    check_range(32, blocks_per_sm=blocks_per_sm)
     chip = gpu_named(gpu)
+    check_resident(chip, blocks_per_sm)
     asked = [(bm, bn), *(pair for pair in _TILES if pair != (bm, bn))]
     found = {pair: _waves(m, n, pair, chip, blocks_per_sm) for pair in asked}
     rows = [_row(m, n, pair, chip, each) for pair, each in found.items()]
@@ -87,8 +87,8 @@ def _picture(
     def draw(width: int) -> Iterator[Text]:
         chosen = found[tile]
         yield heading(
-            f"{chosen.blocks:,} tiles of {tile[0]}×{tile[1]} for {mn[0]}×{mn[1]} on {gpu.title}: "
-            f"{chosen.per_wave} at a time"
+            f"{chosen.blocks:,} tile{'s' * (chosen.blocks != 1)} of {tile[0]}×{tile[1]} for "
+            f"{mn[0]}×{mn[1]} on {gpu.title}: {chosen.per_wave} at a time"
         )
         yield from _bars(chosen, width)
         yield from sentence(_verdict(chosen), width, "bold")
@@ -97,7 +97,7 @@ def _picture(
         for pair, each in found.items():
             name, last = f"{pair[0]}×{pair[1]}", each.last
             yield line(
-                f"{name:<10}{each.blocks:>10,}{each.blocks / each.per_wave:>11.2f}"
+                f"{name:<9} {each.blocks:>10,} {_waves_of(each):>10}"
                 f"{last / each.per_wave:>12.0%}{each.efficiency:>16.1%}"
             )
         held = f"all at {blocks_per_sm} an SM"
@@ -120,7 +120,13 @@ def _bars(found: Waves, width: int) -> Iterator[Text]:
         filled = max(round(room * blocks / found.per_wave), 1)
         style = "green" if blocks == found.per_wave else "yellow"
         rest = ("·" * (room - filled), "dim")
-        yield line((f"wave {number:<4}", "dim"), ("█" * filled, style), rest, f" {blocks:,}")
+        yield line((f"wave {number:<4,}", "dim"), ("█" * filled, style), rest, f" {blocks:,}")
+
+
+def _waves_of(found: Waves) -> str:
+    """How many waves the blocks fill; part of one that rounds to nothing is still there."""
+    count = found.blocks / found.per_wave
+    return f"{count:,.2f}" if count >= 0.01 else "<0.01"
 
 
 def _verdict(found: Waves) -> str:
@@ -129,8 +135,8 @@ def _verdict(found: Waves) -> str:
         return f"{found.full} whole wave{plural}, no tail: every place is filled to the end."
     empty = found.per_wave - found.tail
     return (
-        f"{found.blocks / found.per_wave:.2f} waves take the time of {found.count}; in the last "
-        f"one {empty} of {found.per_wave} places stay empty: {found.efficiency:.1%} filled."
+        f"{_waves_of(found)} waves take the time of {found.count:,}; in the last "
+        f"one {empty:,} of {found.per_wave:,} places stay empty: {found.efficiency:.1%} filled."
     )
 
 

@@ -17,13 +17,18 @@ JsonTarget = Annotated[
 ]
 
 
+_MOST_DIGITS = 40
+
+
 def _whole(_: object, tokens: Sequence[Token]) -> int:
     """An int and nothing near it: 128.5 is refused, not cut."""
     word = tokens[0].value
+    if len(word) > _MOST_DIGITS:
+        raise ValueError(f"{word[:_MOST_DIGITS]}… is longer than any number that is taken.")
     try:
         return int(word)
     except ValueError:
-        raise ValueError(f"{word!r} is not a whole number") from None
+        raise ValueError(f"{word!r} is not a whole number.") from None
 
 
 Whole = Annotated[int, Parameter(allow_leading_hyphen=True, converter=_whole)]

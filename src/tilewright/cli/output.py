@@ -35,16 +35,28 @@ def console(json_target: str | None) -> Console:
 
 
 def show(what: RenderableType, json_target: str | None) -> None:
-    """Prints to the console; into a file or pipe without the spaces that fill lines up."""
+    """Prints to the console; into a file or pipe without the spaces that fill lines up.
+
+    A table whose numbers need more columns gets them, and the terminal wraps its lines.
+    """
     screen = console(json_target)
-    one_line = isinstance(what, str)  # a sentence is not broken, tables are laid out
     if screen.is_terminal:
-        screen.print(what, soft_wrap=one_line, markup=not one_line)
+        _print(screen, what)
         return
     with screen.capture() as captured:
-        screen.print(what, soft_wrap=one_line, markup=not one_line)
+        _print(screen, what)
     for line in captured.get().splitlines():
         print(line.rstrip(), file=screen.file)
+
+
+def _print(screen: Console, what: RenderableType) -> None:
+    """A sentence is not broken, tables are laid out."""
+    if isinstance(what, str):
+        screen.print(what, soft_wrap=True, markup=False)
+        return
+    from tilewright.table_width import print_whole  # and rich.table: not for --help
+
+    print_whole(screen, what)
 
 
 def check_targets(*targets: str | Path | None, reads: Iterable[Path] = ()) -> None:

@@ -29,7 +29,9 @@ class AsyncCells:
     def __init__(self, hazards: Hazards) -> None:
         self._hazards = hazards
 
-    def overwrite(self, at: int, who: Issuers, span: tuple[int, int]) -> None:
+    def overwrite(
+        self, at: int, who: Issuers, span: tuple[int, int], through_copies: bool = True
+    ) -> None:
         """A copy may write from now on: threads must be done with these cells."""
         hazards, table, who = self._hazards, self._hazards.table, self._told_apart(who)
         written, read = self._part(table.written, who, span), self._part(table.read, who, span)
@@ -40,7 +42,8 @@ class AsyncCells:
         for conflict in (table.check_write(cells, at), table.check_overwrite(cells, at)):
             if conflict is not None:
                 hazards.race(at, cells, conflict, "writes")
-        self._check_fence(at, cells, "writes")
+        if through_copies:
+            self._check_fence(at, cells, "writes")
         table.forget_reads(cells.index)
 
     def copied(self, rows: Array, span: tuple[int, int]) -> None:

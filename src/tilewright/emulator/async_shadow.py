@@ -1,9 +1,9 @@
 """What asynchronous copies and wgmma read and write in shared memory, and who knows of it.
 
 They work beside the warps, on whole boxes and tiles, so that shared memory is looked at in regions
-here: runs of 16-byte units that one of them touched, for all blocks of a chunk. A copy that
-signals an mbarrier has written when the phase ends, and who waited for that phase knows it; what
-reads on behalf of a warp has read when the warp has waited for it.
+here: runs of units, of 16 bytes as a rule, that one of them touched, for all blocks of a chunk. A
+copy that signals an mbarrier has written when the phase ends, and who waited for that phase knows
+it; what reads on behalf of a warp has read when the warp has waited for it.
 
 `Hazards` asks here for each access of a thread, and gives its own shadow for the opposite question.
 For wgmma: `ticket = hazards.beside.async_read(...)` where it is issued, and
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.emulator.hazards import Hazards
 
 UNIT = 16  # bytes
+_NARROW_UNIT = 4  # the same where lanes store beside the warps, st.async
 BY_COPY = -2  # in the shadow of cells: a copy wrote it, and its order is looked at here
 _PENDING = 1 << 60  # the period of a read that is not over
 
@@ -89,19 +90,29 @@ class AsyncShadow:
         self._hazards, self._cells, self._clocks = hazards, cells, hazards.clocks
         blocks = hazards.blocks
         zero = np.zeros(blocks, np.int64)
-        first = _Region(0, row_bytes // UNIT, zero, zero - 1, zero.copy(), zero.copy())
+        self._unit = _NARROW_UNIT if hazards.traits.stores_beside else UNIT
+        units = row_bytes // self._unit
+        first = _Region(0, units, zero, zero - 1, zero.copy(), zero.copy())
         self._regions = [first]
         self._firsts = [0]
-        self._of_unit = np.zeros(row_bytes // UNIT, np.int32)
+        self._of_unit = np.zeros(units, np.int32)
         self.begun = False
 
     # --- copies and wgmma ---------------------------------------------------------------
 
-    def writes(self, at: int, who: Issuers, span: tuple[int, int]) -> None:
-        """A copy may write these bytes from now on: others must be done with them."""
+    def writes(
+        self, at: int, who: Issuers, span: tuple[int, int], through_copies: bool = True
+    ) -> None:
+        """A copy may write these bytes from now on: others must be done with them.
+
+        It goes `through_copies`, or else through the generic proxy; atomics may meet each other.
+        """
+        atomic = np.asarray(self._hazards.traits.atomic)
         for region in self._parts(span):
             known = self._seen(who)
             late = self._unseen_write(region, who.rows, known)
+            if atomic[at]:
+                late &= ~atomic[region.wrote[who.rows]]
             self._report(at, who, late, region, region.wrote, "writes what {} wrote")
             for columns, read in region.reads.items():
                 late = self._unfinished(read, columns, who, known)
@@ -109,7 +120,7 @@ class AsyncShadow:
             np.add.at(region.flying, who.rows, 1)
             region.wrote[who.rows] = at
             region.used = True
-        self._cells.overwrite(at, who, span)
+        self._cells.overwrite(at, who, span, through_copies)
 
     def written(self, rows: Array, columns: Array, phases: Array, span: tuple[int, int]) -> None:
         """The copy to these rows has ended, in a phase of its mbarrier (columns -1: unknown)."""
@@ -142,7 +153,9 @@ class AsyncShadow:
             own = self._clocks.column(who.block, who.warp)
             columns = tuple((one,) for one in own.tolist())
         groups = _alike(columns)
-        end = UNIT * len(self._of_unit)  # what lies beyond is no memory, and reported elsewhere
+        end = self._unit * len(
+            self._of_unit
+        )  # what lies beyond is no memory, and reported elsewhere
         spans = tuple((first, min(last, end)) for first, last in spans if first < end)
         for span in spans:
             for region in self._parts(span):
@@ -155,7 +168,7 @@ class AsyncShadow:
                     read.period[who.rows[places]] = _PENDING
                     read.at[who.rows[places]] = at
             self._cells.read(at, who, span, needed)
-        return Ticket(tuple(_units(span) for span in spans), who.rows, groups)
+        return Ticket(tuple(self._units(span) for span in spans), who.rows, groups)
 
     def read_over(self, ticket: Ticket, column: Array | int, period: Array | None = None) -> None:
         """The read is over for the warp (or agent) of this column, at this period or now.
@@ -180,7 +193,7 @@ class AsyncShadow:
 
     def touch(self, at: int, cells: Cells, size: int, row_cells: int, write: bool) -> None:
         """An access of threads, looked at for all blocks it stands for."""
-        unit = cells.index % row_cells * size // UNIT
+        unit = cells.index % row_cells * size // self._unit
         regions = self._of_unit[unit]
         for number in np.unique(regions).tolist():
             region = self._regions[number]
@@ -269,7 +282,7 @@ class AsyncShadow:
 
     def _parts(self, span: tuple[int, int]) -> list[_Region]:
         self.begun = True
-        lo, hi = _units(span)
+        lo, hi = self._units(span)
         for edge in (lo, hi):
             self._cut(edge)
         return list(self._regions_of(lo, hi))
@@ -291,6 +304,9 @@ class AsyncShadow:
         self._firsts.insert(number + 1, edge)
         self._of_unit[edge:] += 1
 
+    def _units(self, span: tuple[int, int]) -> tuple[int, int]:
+        return span[0] // self._unit, -(-span[1] // self._unit)
+
     # --- findings -----------------------------------------------------------------------
 
     def _report(
@@ -308,7 +324,7 @@ class AsyncShadow:
         place = int(np.flatnonzero(bad)[0])
         other = int(others[int(who.rows[place])])
         lane = int(who.block[place]), int(who.warp[place]), int(who.lane[place])
-        where, count = region.lo * UNIT, int(bad.sum())
+        where, count = region.lo * self._unit, int(bad.sum())
         self._hazards.report_beside(kind, at, does, other, lane, where, count)
 
 
@@ -320,7 +336,3 @@ def _alike(
     for place, names in enumerate(columns):
         found.setdefault(names, []).append(place)
     return tuple((names, np.array(places)) for names, places in found.items())
-
-
-def _units(span: tuple[int, int]) -> tuple[int, int]:
-    return span[0] // UNIT, -(-span[1] // UNIT)

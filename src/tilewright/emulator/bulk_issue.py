@@ -21,6 +21,7 @@ from tilewright.emulator.compiler import PARAM_BASE, SHARED_WINDOW, WINDOW_BYTES
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.mbarrier_inits import WIDTH
 from tilewright.emulator.tensor_box import CHUNK, Box, Traffic, traffic_of
+from tilewright.errors import InputError
 from tilewright.tensormap import MAP_ALIGNMENT, MAP_BYTES
 
 if TYPE_CHECKING:
@@ -103,25 +104,42 @@ class Issue:
         machine = self.machine
         known = machine.box_at.get(address)
         if known is None:
-            raw = _raw_map(machine, address)
-            found = None if raw is None else machine.memory.maps.find(raw)
-            if found is None or address % MAP_ALIGNMENT:
-                self.fault("invalid-copy", f"no tensor map lies at {address:#x}: pass it as a "
-                           "__grid_constant__ parameter or in global memory, aligned to 64 bytes",
-                           lanes)  # fmt: skip
+            in_params = PARAM_BASE <= address < PARAM_BASE + machine.params.size
+            raw = None if address % MAP_ALIGNMENT else _raw_map(machine, address)
+            known = self._box_of(raw, address, lanes)
+            if known is None:
                 return None
-            owner = machine.memory.nearest(int(found.base)) if isinstance(found.base, int) else None
-            if owner is None:
-                self.fault("invalid-copy", "the tensor of its map lies in no array", lanes)
-                return None
-            known = Box(found, owner)
-            if address < PARAM_BASE + machine.params.size:  # parameters stay what they are
+            if in_params:  # parameters stay what they are
                 machine.box_at[address] = known
+            else:
+                machine.map_fences.check(self, address, lanes)
         if known.map.rank != dims:
             self.fault("invalid-copy", f"its tensor map has {known.map.rank} dimensions, "
                        f"the instruction {dims}", lanes)  # fmt: skip
             return None
         return known
+
+    def _box_of(self, raw: bytes | None, address: int, lanes: Array) -> Box | None:
+        """The boxes of the map that these bytes are; reported where they are none."""
+        machine = self.machine
+        if raw is not None and (known := machine.box_of.get(raw)) is not None:
+            return known
+        try:
+            found = None if raw is None else machine.memory.maps.find(raw)
+        except InputError as error:
+            self.fault("invalid-copy", str(error).rstrip("."), lanes)
+            return None
+        if raw is None or found is None:
+            self.fault("invalid-copy", f"no tensor map lies at {address:#x}: pass it as a "
+                       "__grid_constant__ parameter or in global memory, aligned to 64 bytes",
+                       lanes)  # fmt: skip
+            return None
+        owner = machine.memory.nearest(int(found.base)) if isinstance(found.base, int) else None
+        if owner is None:
+            self.fault("invalid-copy", "the tensor of its map lies in no array", lanes)
+            return None
+        box = machine.box_of[raw] = Box(found, owner)
+        return box
 
     def runs(self, address: Array, nbytes: int, does: str) -> tuple[RunEnd, Array]:
         """Runs of global memory, and which of them can be."""
@@ -180,7 +198,7 @@ class Issue:
             self.fault("invalid-copy", "its target and its mbarrier are of different blocks",
                        target != signal)  # fmt: skip
         good = many.usable(rows, offset, nbytes, alignment, "fills")
-        known = many._known_words(signal if cta_mask is not None else signal[item], at_word)
+        known = many.known_words(signal if cta_mask is not None else signal[item], at_word)
         words = rows * (self.machine.shared.bytes.shape[1] // WIDTH) + at_word // WIDTH
         self.machine.timeline.issues(many.at, words, nbytes)
         for which in (np.flatnonzero(good & known), np.flatnonzero(~good & known)):
@@ -218,8 +236,11 @@ class Issue:
         own = self.who.block[item]
         return item, own - own % peers + rank
 
-    def _known_words(self, rows: Array, offset: Array) -> Array:
-        """Which mbarriers there are; that those who copy know of them is looked at, too."""
+    def known_words(self, rows: Array, offset: Array, through_copies: bool = True) -> Array:
+        """Which mbarriers there are; that those who copy know of them is looked at, too.
+
+        What signals them goes `through_copies`, or else through the generic proxy.
+        """
         machine = self.machine
         per_row = machine.shared.bytes.shape[1] // WIDTH
         inside = (offset >= 0) & (offset < per_row * WIDTH) & (offset % WIDTH == 0)
@@ -231,9 +252,10 @@ class Issue:
         unseen, unfenced = machine.mbarriers.inits.unknown(self.who, words)
         self.fault("race", "it signals an mbarrier whose mbarrier.init nothing orders before it "
                    "(a barrier of all that use it would)", unseen & exists)  # fmt: skip
-        self.fault("proxy-fence", "it signals an mbarrier that no fence.mbarrier_init or "
-                   "fence.proxy.async has made known to copies since mbarrier.init",
-                   unfenced & exists)  # fmt: skip
+        if through_copies:
+            self.fault("proxy-fence", "it signals an mbarrier that no fence.mbarrier_init or "
+                       "fence.proxy.async has made known to copies since mbarrier.init",
+                       unfenced & exists)  # fmt: skip
         return exists
 
     # --- copies out of shared memory ----------------------------------------------------

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from tilewright.emulator import ops
-from tilewright.emulator.arrays import TYPES, Array, Mask, constant
+from tilewright.emulator.arrays import TYPES, UNSET, Array, Mask, constant
 from tilewright.emulator.barrier_forms import barrier_of, is_barrier
 from tilewright.emulator.flow import (
     ENDING,
@@ -21,7 +20,8 @@ from tilewright.emulator.flow import (
     polls,
     target_of,
 )
-from tilewright.emulator.gather import Meeting, meetings_of
+from tilewright.emulator.fused import Joiner, places_of
+from tilewright.emulator.gather import meetings_of
 from tilewright.emulator.inline import inlined
 from tilewright.emulator.ir import (
     Address,
@@ -41,6 +41,7 @@ from tilewright.emulator.literals import bits
 from tilewright.emulator.ops.registry import Step, build_step, unsupported
 from tilewright.emulator.origins import ORIGIN, SHUFFLED
 from tilewright.emulator.pointers import written_params
+from tilewright.emulator.program import Program
 from tilewright.emulator.register_types import check_register
 from tilewright.emulator.specials import KNOWN
 from tilewright.emulator.undefined import watched, watched_guard
@@ -57,32 +58,7 @@ PARAM_BASE = 0x1000_0000  # where .param space begins, for addresses taken with 
 SHARED_WINDOW = 1 << 40  # generic addresses of shared memory lie from here on
 LOCAL_WINDOW = 1 << 41  # and those of local memory from here
 WINDOW_BYTES = 1 << 32
-_SET = np.zeros((1, 1, 1), np.uint32)
-
-
-@dataclass(slots=True)
-class Program:
-    """A compiled kernel, ready for any number of launches."""
-
-    kernel: Kernel
-    target: str  # of the module, "sm_90a"
-    blocks: list[BasicBlock]
-    slots: int
-    types: list[np.dtype[Any]]  # of the registers, which come first among the slots
-    constants: list[tuple[int, Array]]
-    specials: list[tuple[int, str]]
-    shared_offsets: dict[str, int]
-    static_shared_bytes: int
-    variables: dict[str, Variable]  # in global, constant or shared space
-    code: dict[str, int]  # the addresses of functions that variables begin with
-    variable_slots: list[tuple[int, str, int]]
-    flags: list[int]  # slots that say whether a register was written, `UNSET` at the start
-    unset_reads: dict[int, tuple[str, ...]]  # instruction → the unset registers that it may read
-    local_bytes: int  # of a thread: .local variables and the parameters of functions it calls
-    meetings: dict[int, list[Meeting]]  # basic block → which lanes must come together for it
-    leaves: frozenset[int]  # basic blocks in which lanes only end
-    polling: frozenset[int]  # basic blocks that read what other threads may write meanwhile
-    written_params: frozenset[int] | None  # offsets of the pointers that are stored through
+_SET = constant(0, np.dtype("u4"))
 
 
 class Compiler:
@@ -192,6 +168,16 @@ class Compiler:
             check_register(self.kernel.instructions[self.at], name, declared, kind)
         return self.slot_of[name], self.types[name]
 
+    def slot(self, operand: Operand, kind: str) -> int | None:
+        """Where a register or a number lies as PTX type `kind`; None for what must be converted,
+        and for a register of which is known whether it was written."""
+        dtype = TYPES[kind]
+        if isinstance(operand, Immediate):
+            return self._constant(bits(operand, dtype), dtype)
+        if not isinstance(operand, Register) or operand.negated or operand.name in self.flags:
+            return None
+        return self.slot_of[operand.name] if self.types.get(operand.name) == dtype else None
+
     def address(self, operand: Operand) -> Fetch:
         """The byte address of [base + offset], as int64."""
         if not isinstance(operand, Address):
@@ -271,16 +257,13 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         kernel,
         module.target,
         blocks,
-        compiler.slots,
-        list(compiler.types.values()),
-        list(compiler.constants.values()),
+        _registers(compiler),
         [(slot, name) for name, slot in compiler.specials.items()],
         compiler.shared,
         compiler.static_shared_bytes,
         {v.name: v for v in compiler.variables.values() if v.space in _SPACES},
         _code(module, variables),
         [(slot, name, offset) for (name, offset), slot in compiler.variable_slots.items()],
-        list(compiler.flags.values()),
         compiler.unset_reads,
         compiler.local_bytes,
         {
@@ -296,6 +279,20 @@ def compile_kernel(module: Module, kernel: Kernel) -> Program:
         ),
         written_params(kernel),
     )
+
+
+def _registers(compiler: Compiler) -> list[Array]:
+    """Slot → what is there before the first instruction; nobody may write into these arrays."""
+    found = [constant(0, np.dtype("u1"))] * compiler.slots
+    poison = {kind: constant(0 if kind.kind == "b" else -1, kind) for kind in set(TYPES.values())}
+    for name, kind in compiler.types.items():
+        found[compiler.slot_of[name]] = poison[kind]
+    unset = constant(UNSET, np.dtype("u4"))
+    for slot in compiler.flags.values():
+        found[slot] = unset
+    for slot, value in compiler.constants.values():
+        found[slot] = value
+    return found
 
 
 def _code(module: Module, variables: dict[str, Variable]) -> dict[str, int]:
@@ -336,13 +333,15 @@ def _find_ends(compiler: Compiler, block: BasicBlock, starts: dict[int, int]) ->
 
 
 def _fill(compiler: Compiler, block: BasicBlock) -> None:
+    steps = Joiner(block.steps)
     for at in range(block.first, block.last):
         compiler.at, instruction = at, compiler.kernel.instructions[at]
         try:
             if instruction.guard is not None and instruction.guard.name in compiler.flags:
-                block.steps.append(watched_guard(compiler, instruction))
+                steps.add(watched_guard(compiler, instruction))
             if instruction is not block.end:
-                block.steps.append(_guarded(compiler, instruction))
+                step = _guarded(compiler, instruction)
+                steps.add(step, places_of(compiler, instruction))
                 continue
             if instruction.guard is not None:
                 block.guard = compiler.source(instruction.guard, "pred")
@@ -350,6 +349,7 @@ def _fill(compiler: Compiler, block: BasicBlock) -> None:
                 block.barrier = barrier_of(compiler, instruction)
         except ValueError as error:
             raise unsupported(instruction, f"its operands are not understood: {error}") from error
+    steps.flush()
 
 
 def _guarded(compiler: Compiler, instruction: Instruction) -> Step:

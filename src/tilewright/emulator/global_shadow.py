@@ -161,6 +161,13 @@ class ArrayTable:
         return found
 
 
+def writers(records: Array) -> list[tuple[int, int, int, int]]:
+    """Block id, warp, period and instruction of records, each once."""
+    parts = [_block(records), records >> 6 & 63, records >> 43, records >> 12 & _MOST_INSTRUCTIONS]
+    rows = np.unique(np.stack(parts, 1), axis=0).tolist()
+    return [(block, warp, period, at) for block, warp, period, at in rows]
+
+
 def _before_in_cluster(
     other: Array, who: Array, period: Array, block: Array, warp: Array, clocks: Clocks, ids: Array
 ) -> Array:

@@ -6,7 +6,9 @@ shadow says becomes a finding with both lines.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,7 +97,8 @@ class Hazards:
         if conflict is not None:
             self.race(access.at, cells, conflict, "reads")
 
-    def shared_write(self, access: Access) -> None:
+    def shared_write(self, access: Access, changes: Callable[[], Array] | None = None) -> None:
+        """`changes` says which lanes [B, W, L] of a store give a new value to what they write."""
         cells = self._cells(access)
         self._beside(access, cells, write=True)
         early = self._early(access, cells, "race")
@@ -105,9 +108,20 @@ class Hazards:
             self._flags.exchange(access, shared=True)
         else:
             self._flags.store(access, shared=True)
-        conflict = self.table.on_write(cells, access.at)
+        unchanged = None
+        if changes is not None:
+            unchanged = partial(self._unchanged, cells, changes)
+        conflict = self.table.on_write(cells, access.at, unchanged)
         if conflict is not None:
             self.race(access.at, cells, conflict, "writes")
+
+    def _unchanged(self, cells: Cells, changes: Callable[[], Array], places: Array) -> Array:
+        new = changes()
+        if self.one_row:  # the first block stands for all
+            new = np.logical_or.reduce(new, axis=0, keepdims=True)
+        block = cells.block[places] if new.shape[0] > 1 else np.zeros_like(places)
+        found: Array = ~new[block, cells.warp[places], cells.lane[places]]
+        return found
 
     def mbarrier(self, access: Access, wait: bool) -> None:
         """An mbarrier's word is looked at or changed, which races with init and plain accesses."""

@@ -134,15 +134,15 @@ class Instruction:
     places: tuple[Place, ...]
     line: int  # in the PTX text
     text: str
+    mnemonic: str = field(init=False, repr=False, compare=False)  # the opcode's first word
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mnemonic", self.opcode.partition(".")[0])
 
     @property
     def shown(self) -> str:
         """The text for a message: without the hundred registers that some have."""
         return self.text if len(self.text) <= _SHOWN else f"{self.opcode} …"
-
-    @property
-    def mnemonic(self) -> str:
-        return self.opcode.split(".", 1)[0]
 
     @property
     def place(self) -> Place:

@@ -12,22 +12,23 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.emulator.access import Access
-from tilewright.emulator.arrays import LANES, POISON, UNSET, Array, Mask
+from tilewright.emulator.arrays import LANES, POISON, Array, Mask
 from tilewright.emulator.async_groups import AsyncGroups
 from tilewright.emulator.barrier_forms import ClusterWait
 from tilewright.emulator.barriers import Barriers
 from tilewright.emulator.bulk import BulkCopies
 from tilewright.emulator.cluster_barrier import ClusterBarrier
-from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Finding
 from tilewright.emulator.flow import BasicBlock, poll_in
 from tilewright.emulator.fragments import Fragments
 from tilewright.emulator.gather import Gather
 from tilewright.emulator.hazards import Hazards
 from tilewright.emulator.local import LocalMemory
+from tilewright.emulator.map_fences import MapFences
 from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
 from tilewright.emulator.peer_watch import PeerWatch
+from tilewright.emulator.program import Program
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
@@ -64,7 +65,7 @@ class Machine:
         traits = None if self.hazards is None else self.hazards.traits
         self.local = LocalMemory(self.full, program.local_bytes, traits)
         self.steps = self.polls = 0
-        self.repetition = Repetition()
+        self.repetition, self.idling = Repetition(), Repetition(FEW_POLLS)
         self.killed = np.zeros(self.full, bool)
         self.memory, self.findings, self.counters = trace.memory, trace.findings, trace.counters
         self.params = np.frombuffer(shape.params + bytes([POISON]) * PARAM_TAIL, np.uint8)
@@ -81,6 +82,8 @@ class Machine:
         self.mbarriers = Mbarriers(self)
         self.bulk = BulkCopies(self)
         self.box_at: dict[int, Box] = {}  # by the address of the tensor map in parameter space
+        self.box_of: dict[bytes, Box] = {}  # by the bytes of one in global memory
+        self.map_fences = MapFences(self, trace.map_releases)
         first = not trace.timeline.events
         self.timeline = Recorder(self, trace.timeline if first else None)
         self.cluster_barrier = ClusterBarrier(self)
@@ -101,15 +104,7 @@ class Machine:
 
     def _registers(self, ids: Array) -> list[Array]:
         program = self.program
-        empty = np.zeros((1, 1, 1), np.uint8)
-        regs: list[Array] = [empty] * program.slots
-        for slot, dtype in enumerate(program.types):
-            raw = np.full(dtype.itemsize, 0 if dtype.kind == "b" else POISON, np.uint8)
-            regs[slot] = raw.view(dtype).reshape(1, 1, 1)
-        for slot in program.flags:
-            regs[slot] = np.full((1, 1, 1), UNSET, np.uint32)
-        for slot, value in program.constants:
-            regs[slot] = value
+        regs = program.registers.copy()
         for slot, name in program.specials:
             regs[slot] = self._special(name, ids)
         for slot, name, offset in program.variable_slots:
@@ -150,12 +145,23 @@ class Machine:
                     changed = self.mbarriers.changed()  # who waits for an mbarrier gets on
                     self.polls = 1 if changed else self.polls + 1
                     self.repetition.forget()
-                    if self.polls > most_polls:
+                    if self.polls > most_polls or self._idles(number):
                         return False
                 self._watch(number)
         self.barriers.deadlock()
         self.cluster_barrier.deadlock()
         return True
+
+    def _idles(self, number: int) -> bool:
+        """Whether the chunk polls without end, as nobody else runs: its state is as it was."""
+        if self.polls == 1:
+            self.idling = Repetition(FEW_POLLS)
+        return self.schedule.repeats and self.idling.found(self, number, self.polls)
+
+    def differs(self) -> None:
+        """What comes may differ from what was, though registers and memory are the same."""
+        self.repetition.forget()
+        self.idling.forget()
 
     def _watch(self, number: int) -> None:
         """Gives up a loop that cannot end, or that has taken too long."""
@@ -164,7 +170,7 @@ class Machine:
             self.stuck(
                 f"{most:,} steps (basic blocks) did not end it; step_limit sets how many may"
             )
-        elif self.schedule.repeats and self.repetition.found(self, number):
+        elif self.schedule.repeats and self.repetition.found(self, number, self.steps):
             self.stuck("registers and memory are again what they were: it repeats itself for ever")
 
     def check_partners(self, at: int, there: Array, valid: Array, mask: Mask) -> None:

@@ -17,8 +17,8 @@ _COUNTS: dict[str, tuple[int, ...]] = {
         (
             2,
         ): "abs applypriority bfind brev clz cnot cos cvta discard elect ex2 getctarank isspacep "
-        "ld ldmatrix lg2 mov movmatrix neg not popc rcp rsqrt sin sqrt st stmatrix tanh testp",
-        (2, 3): "red vote",
+        "ld ldmatrix lg2 mov movmatrix neg not popc rcp rsqrt sin sqrt stmatrix tanh testp",
+        (2, 3): "red st tensormap vote",
         (2, 3, 4): "cvt wmma",
         (
             3,

@@ -17,7 +17,8 @@ from tilewright.emulator.ir import (
 # Instructions whose first operand is no destination.
 _NO_DESTINATION = ("st", "red", "bra", "cp", "stmatrix", "ret", "exit", "call",
                    "prefetch", "prefetchu", "discard", "applypriority", "membar", "fence",
-                   "nanosleep", "setmaxnreg", "griddepcontrol", "trap", "brkpt")  # fmt: skip
+                   "nanosleep", "setmaxnreg", "griddepcontrol", "tensormap", "trap",
+                   "brkpt")  # fmt: skip
 _MBARRIER = tuple(f"mbarrier.{verb}" for verb in ("init", "inval", "expect_tx", "complete_tx"))
 
 

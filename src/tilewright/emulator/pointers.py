@@ -21,7 +21,7 @@ from tilewright.emulator.tensor_tokens import BASE_OFFSET
 
 # Instructions through which a pointer goes on: the operands that may hold it are followed.
 _FOLLOWED = ("add", "sub", "mov", "cvta", "mad", "selp", "and", "or", "cvt", "shfl", "min", "max")
-_STORES = ("st", "atom", "red")
+_STORES = ("st", "atom", "red", "tensormap")
 _BULK_STORE = re.compile(r"cp\.(?:reduce\.)?async\.bulk\.(?:tensor\.\dd\.)?global\b")
 
 
@@ -43,7 +43,7 @@ def written_params(kernel: Kernel) -> frozenset[int] | None:
                 return None
             found |= traced
             continue
-        if instruction.mnemonic not in _STORES or _stays_inside(instruction.opcode):
+        if not _stores(instruction):
             continue
         where = instruction.operands[1 if instruction.mnemonic == "atom" else 0]
         if not isinstance(where, Address):
@@ -53,6 +53,14 @@ def written_params(kernel: Kernel) -> frozenset[int] | None:
             return None
         found |= traced
     return frozenset(found)
+
+
+def _stores(instruction: Instruction) -> bool:
+    """Whether it is a store or an atomic of global memory; changes of tensor maps are stores."""
+    opcode = instruction.opcode
+    if opcode.startswith("tensormap.cp_fenceproxy"):
+        return True
+    return instruction.mnemonic in _STORES and not _stays_inside(opcode)
 
 
 def _bulk_target(

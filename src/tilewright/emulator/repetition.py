@@ -21,28 +21,32 @@ _MOST_BYTES = 256 << 20  # of memory: hashing more takes longer than the step li
 
 
 class Repetition:
-    """Of one chunk in lockstep, whose next step depends on its state alone."""
+    """Of one chunk in lockstep, whose next step depends on its state alone.
 
-    def __init__(self) -> None:
-        self._next = _FIRST
+    `first` is the count of steps, or of polls, at which the state is first looked at.
+    """
+
+    def __init__(self, first: int = _FIRST) -> None:
+        self._first = self._next = first
         self._number = -1
         self._lanes: dict[int, Array] = {}
         self._regs: list[Array] = []
         self._memory = b""
+        self._turn: object = None  # the schedule's
         self._differs = 0  # the register that differed last: it will again
 
     def forget(self) -> None:
         """Something from outside was read: what comes may differ from what was."""
         self._number = -1
 
-    def found(self, machine: Machine, number: int) -> bool:
-        """Whether the chunk, about to take its next step after basic block `number`, repeats."""
-        if machine.steps < _FIRST:
+    def found(self, machine: Machine, number: int, count: int) -> bool:
+        """Whether the chunk, after so many steps and now basic block `number`, repeats itself."""
+        if count < self._first:
             return False
         if number == self._number and self._is_same(machine):
             return True
-        if machine.steps >= self._next:
-            self._next = 2 * machine.steps
+        if count >= self._next:
+            self._next = 2 * count
             self._keep(machine, number)
         return False
 
@@ -51,6 +55,7 @@ class Repetition:
         self._number = -1 if memory is None else number
         self._memory = memory or b""
         self._regs, self._lanes = list(machine.regs), dict(machine.ready)
+        self._turn = machine.schedule.turn()
 
     def _is_same(self, machine: Machine) -> bool:
         pairs = list(zip(machine.regs, self._regs, strict=True))
@@ -60,7 +65,7 @@ class Repetition:
             if not _alike(now, then):
                 self._differs = slot
                 return False
-        if machine.ready.keys() != self._lanes.keys():
+        if machine.schedule.turn() != self._turn or machine.ready.keys() != self._lanes.keys():
             return False
         if not all(_alike(machine.ready[at], lanes) for at, lanes in self._lanes.items()):
             return False

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.demangle import demangle
 from tilewright.emulator.bulk_traffic import BulkTally, bulk_rows, bulk_totals, is_bulk_store
-from tilewright.emulator.compiler import Program
 from tilewright.emulator.counters import Tally
 from tilewright.emulator.demands import Demand
 from tilewright.emulator.findings import Finding
@@ -20,6 +19,7 @@ from tilewright.emulator.ir import Instruction
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.module_header import note_on_counts
 from tilewright.emulator.part import Part
+from tilewright.emulator.program import Program
 from tilewright.emulator.report_totals import totals_of
 from tilewright.emulator.timeline import Timeline
 from tilewright.emulator.timeline_view import timeline_text

@@ -10,17 +10,16 @@ import numpy as np
 
 from tilewright.emulator.arrays import LANES, Array
 from tilewright.emulator.cluster_order import whole_clusters
-from tilewright.emulator.compiler import Program
 from tilewright.emulator.findings import Findings
 from tilewright.emulator.global_shadow import MOST_BLOCKS, Knowledge
 from tilewright.emulator.hazards import ArrayShadows
 from tilewright.emulator.machine import FEW_POLLS, MOST_POLLS, Machine
 from tilewright.emulator.memory import GlobalMemory
 from tilewright.emulator.naming import Naming, Variable, variable_name
+from tilewright.emulator.program import Program
 from tilewright.emulator.report import Report, make_report
 from tilewright.emulator.schedule import Lockstep, Schedule, Shuffled
 from tilewright.emulator.trace import STEP_LIMIT, Shape, Trace
-from tilewright.emulator.traits import Traits
 from tilewright.emulator.unwritten import find_unwritten
 
 CHUNK_LANES = 16384  # lanes that run together: more costs memory, fewer costs NumPy calls
@@ -65,8 +64,7 @@ def run(
     trace = Trace(memory, findings, step_limit=how.step_limit)
     if how.checks:
         knowledge = Knowledge(min(shape.blocks, MOST_BLOCKS), shape.warps)
-        traits = Traits.of(program.kernel, program.blocks)
-        trace.arrays = ArrayShadows(knowledge, traits, _watched(program, shape, memory))
+        trace.arrays = ArrayShadows(knowledge, program.traits, _watched(program, shape, memory))
     blocks = whole_clusters(shape.grid, shape.cluster, how.blocks)
     lanes = shape.warps * LANES * shape.peers
     size = max(1, min(CHUNK_LANES, LOCAL_BYTES // max(program.local_bytes, 1)) // lanes)

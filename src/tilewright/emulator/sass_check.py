@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from tilewright import sass
 from tilewright.emulator.ir import TYPE_BYTES, Instruction, Kernel, Module, Symbol
+from tilewright.emulator.loaded import loaded
 from tilewright.emulator.ops.wmma import in_machine_code
-from tilewright.emulator.parse import parse
 from tilewright.errors import InputError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def check(artifact: Artifact, kernel: str) -> list[Difference] | None:
     code = sass.disassemble(artifact.cubin)
     if code is None:
         return None
-    module = parse(artifact.ptx)
+    module = loaded(artifact.ptx, owner=artifact.key).module
     for where, known in (("PTX", list(module.kernels)), ("cubin", list(code))):
         if kernel not in known:
             listed = ", ".join(known) or "nothing"

@@ -18,12 +18,15 @@ _PATIENCE = 8  # polls of lanes that others wait behind, before these get their 
 class Schedule(Protocol):
     """Takes from `ready` (basic block → lanes [B, W, 32]) what runs next.
 
-    `repeats`: what it takes depends on `ready` alone, as long as nobody polls.
+    `repeats`: what it takes depends on `ready` and `turn` alone.
     """
 
     repeats: bool
 
     def take(self, ready: dict[int, Array], polling: frozenset[int]) -> tuple[int, Array]: ...
+
+    def turn(self) -> object:
+        """What it remembers of who polled."""
 
 
 class Lockstep:
@@ -50,6 +53,9 @@ class Lockstep:
             self._polls += 1
             self._loop = number
         return number, ready.pop(number)
+
+    def turn(self) -> object:
+        return min(self._polls, _PATIENCE), self._loop
 
 
 class Shuffled:
@@ -78,6 +84,9 @@ class Shuffled:
         else:
             del ready[number]
         return number, run
+
+    def turn(self) -> object:
+        return None
 
     def _lowest(self, ready: dict[int, Array]) -> tuple[int, Array]:
         number = min(ready)

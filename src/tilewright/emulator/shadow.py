@@ -11,6 +11,7 @@ volatile accesses, which do not race with each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -95,9 +96,18 @@ class Table:
             reads[cells.index, cells.who] = (record >> _PERIOD << _AT_BITS | short) + 1
         return self._conflict(found, self.written, cells, wrote=True)
 
-    def on_write(self, cells: Cells, at: int) -> Conflict | None:
-        """Records writes; the first not ordered after the cell's last write or read, if any."""
+    def on_write(
+        self, cells: Cells, at: int, unchanged: Callable[[Array], Array] | None = None
+    ) -> Conflict | None:
+        """Records writes; the first not ordered after the cell's last write or read, if any.
+
+        `unchanged` says of places in `cells` which of them keep their value: one instruction may
+        write the same value in several warps, with nothing between them.
+        """
         found = self._unordered(self.written[cells.index], cells, at, _WRITE_AFTER_WRITE)
+        if found.size and unchanged is not None:
+            by = self.written[cells.index[found]] >> _AT & _MOST_INSTRUCTIONS
+            found = found[(by != min(at, _MOST_INSTRUCTIONS)) | ~unchanged(found)]
         conflict = self._conflict(found, self.written, cells, wrote=True)
         if conflict is None:
             conflict = self.check_write(cells, at)

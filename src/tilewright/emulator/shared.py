@@ -88,7 +88,7 @@ class SharedMemory:
     def store(self, access: Access, values: Array) -> None:
         """Of lanes that store to one place, the last one wins."""
         if self.hazards is not None:
-            self.hazards.shared_write(access)
+            self.hazards.shared_write(access, lambda: self._changes(access, values))
         self._scatter(access, values)
         if self.hazards is not None and self.hazards.overlapping(access):
             stored = self.gather(access)
@@ -97,6 +97,10 @@ class SharedMemory:
                 lost = lost & access.active
             if lost.any():
                 self.hazards.overlap(access, lost)
+
+    def _changes(self, access: Access, values: Array) -> Array:
+        before = self.gather(access)
+        return differ(before, np.broadcast_to(values, before.shape))
 
     def change(
         self, access: Access, values: list[Array], element: np.dtype[Any], change: Change

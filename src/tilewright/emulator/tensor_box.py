@@ -99,6 +99,24 @@ class Box:
         found: Array = ((coordinates >= 0) & (last < np.array(self.map.shape))).all(-1)
         return found
 
+    @cached_property
+    def fits(self) -> bool:
+        """Whether the whole tensor lies in its array, as that of every map of the host's does."""
+        extents = zip(self.map.shape, self.map.byte_strides, strict=True)
+        reach = sum((extent - 1) * stride for extent, stride in extents) + self.map.element_bytes
+        return 0 <= self._origin <= self.allocation.nbytes - reach
+
+    def beyond(self, coordinates: Array) -> Array:
+        """Which boxes have elements inside the tensor and outside of the array."""
+        if self.fits:
+            return np.zeros(len(coordinates), bool)
+        count = self.allocation.nbytes // self.map.element_bytes
+        found = []
+        for one in coordinates:
+            where, valid = self._elements(one)
+            found.append(bool((valid & ((where < 0) | (where >= count))).any()))
+        return np.array(found)
+
     def read(self, coordinates: Array) -> Array:
         """[n, chunks] of boxes that begin at coordinates [n, rank]."""
         inside = self.inside(coordinates)

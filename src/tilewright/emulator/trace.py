@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tilewright.emulator.arrays import LANES
+from tilewright.emulator.arrays import LANES, Array
 from tilewright.emulator.bulk_traffic import BulkTraffic
 from tilewright.emulator.counters import Counters
 from tilewright.emulator.findings import Findings
@@ -59,3 +59,4 @@ class Trace:
     printed: list[str] = field(default_factory=list)
     bulk: BulkTraffic = field(default_factory=BulkTraffic)
     timeline: Timeline = field(default_factory=Timeline)
+    map_releases: dict[int, Array] = field(default_factory=dict)  # see MapFences

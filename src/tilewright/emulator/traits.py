@@ -35,6 +35,7 @@ class Traits:
         bool, ...
     ] = ()  # loads of bytes that are only moved on, as a struct's padding is
     uneven: bool = False  # whether some warps may be ordered that others know nothing of
+    stores_beside: bool = False  # whether there are st.async or red.async
     copies: bool = False  # whether bulk copies or others that mbarriers count run beside the warps
 
     @classmethod
@@ -50,20 +51,26 @@ class Traits:
             [_is_strong(each) or at in guesses for at, each in enumerate(words)],
             [each[0] in _ATOMICS for each in words],
             [each[0] in _ATOMICS and "exch" not in each for each in words],
-            [each[0] != "fence" and not {"release", "acq_rel"}.isdisjoint(each) for each in words],
-            [each[0] != "fence" and not {"acquire", "acq_rel"}.isdisjoint(each) for each in words],
+            [_is_access(it) and not {"release", "acq_rel"}.isdisjoint(it) for it in words],
+            [_is_access(it) and not {"acquire", "acq_rel"}.isdisjoint(it) for it in words],
             np.array(["volatile" in each for each in words], bool),
             polls,
             np.array([each[:2] == ["mbarrier", "init"] for each in words], bool),
             how := uses(instructions),
             tuple(_moves_bytes(it, how) for it in instructions),
             any(_orders_some(it) for it in instructions),
+            any(_stores_beside(each) for each in words),
             any(runs_beside(it) for it in instructions),
         )
 
 
 def _moves_bytes(instruction: Instruction, how: dict[str, int]) -> bool:
-    """A compiler copies what lies between the members of a struct in bytes."""
+    """A compiler copies what lies between the members of a struct in bytes.
+
+    Of a tensor map it copies the half that says something; what is none is found when it is used.
+    """
+    if instruction.mnemonic == "tensormap":
+        return True
     if instruction.mnemonic != "ld" or instruction.opcode[-3:] not in (".u8", ".s8", ".b8"):
         return False
     return all(how.get(name, 0) != USED for name in registers(instruction.operands[0]))
@@ -72,9 +79,12 @@ def _moves_bytes(instruction: Instruction, how: dict[str, int]) -> bool:
 def runs_beside(instruction: Instruction) -> bool:
     """Instructions whose reads and writes go through the asynchronous proxy."""
     words = instruction.opcode.split(".")
-    return words[0] == "wgmma" or ("async" in words and words[0] != "fence" and (
-        "bulk" in words or words[0] in ("st", "red")
-    ))  # fmt: skip
+    bulk = "bulk" in words and "async" in words and words[0] != "fence"
+    return words[0] == "wgmma" or bulk or _stores_beside(words)
+
+
+def _stores_beside(words: list[str]) -> bool:
+    return words[:2] in (["st", "async"], ["red", "async"])
 
 
 def _orders_some(instruction: Instruction) -> bool:
@@ -96,8 +106,15 @@ def _is_together(words: list[str]) -> bool:
     return "aligned" in words or words[:2] == ["mbarrier", "inval"]
 
 
+def _is_access(words: list[str]) -> bool:
+    """Whether an order that it names is one of its own access: a fence orders others."""
+    return words[0] not in ("fence", "tensormap")
+
+
 def _is_strong(words: list[str]) -> bool:
     """An mbarrier's own instructions are atomics, but for those that begin and end it."""
+    if not _is_access(words):
+        return False
     if "mbarrier" in words:
         return words[1] not in ("init", "inval")
     return words[0] in _ATOMICS or words[:2] == ["cp", "reduce"] or not _STRONG.isdisjoint(words)

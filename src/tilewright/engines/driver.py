@@ -109,6 +109,11 @@ class Context:
         """Makes the context current in the calling thread; every public call does this first."""
         self.call("cuCtxSetCurrent", self._handle)
 
+    def settle(self) -> None:
+        """Waits for the work of all streams of the context, other libraries' too."""
+        self.enter()
+        self.call("cuCtxSynchronize")
+
     def attribute(self, name: str) -> int:
         which = self.call.enum("CUdevice_attribute", f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self.call("cuDeviceGetAttribute", which, self.device))
@@ -134,3 +139,16 @@ class Context:
         self.capturing = False
         while self._dropped:
             self.free(self._dropped.pop())
+
+
+def ordinal_of(address: int) -> int:
+    """The GPU that a device address belongs to. Raises: EngineError for other addresses."""
+    driver = Driver()
+    which = driver.enum("CUpointer_attribute", "CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL")
+    return int(driver("cuPointerGetAttribute", which, address))
+
+
+def finish(stream: int) -> None:
+    """Waits for the work of a stream of the current context. 1 and 2 are the default streams, the
+    legacy one and the thread's own."""
+    Driver()("cuStreamSynchronize", stream)

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from tilewright.emulator.arguments import argument_bytes, pack
 from tilewright.emulator.arrays import Array
 from tilewright.emulator.cluster_order import whole_clusters
-from tilewright.emulator.compiler import Program, compile_kernel
+from tilewright.emulator.loaded import loaded
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
-from tilewright.emulator.parse import parse
 from tilewright.emulator.part import part_of
+from tilewright.emulator.program import Program
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import How, Progress, run
 from tilewright.emulator.source_files import local_name, texts_of
@@ -104,15 +104,16 @@ def emulate(
     file = None if text == source else Path(source)
     artifact = None if is_ptx(text) else compiled(text, name, arch, defines, include_path)
     ptx = text if artifact is None else artifact.ptx
-    module = parse(ptx, name if artifact is None and file is not None else None)
-    found = kernel_named(module, kernel)
+    owner = "" if artifact is None else artifact.key
+    module = loaded(ptx, name if artifact is None and file is not None else None, owner)
+    found = kernel_named(module.module, kernel)
     check_threads(found, full_block)
     full_cluster = cluster_of(found, full_grid, full_cluster)
     if how.blocks is not None and full_cluster != (1, 1, 1):
         whole = whole_clusters(full_grid, full_cluster, how.blocks)
         how = replace(how, blocks=np.sort(np.asarray(whole, np.int64)))
     _check_count(found, args)
-    program = compile_kernel(module, found)
+    program = module.program(found)
     check_shared(program, shared_bytes)
     memory, names = GlobalMemory(), _labels(found, labels)
     params = _params(program, args, memory, names)

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from tilewright.emulator.arguments import pack
 from tilewright.emulator.arrays import POISON
-from tilewright.emulator.compiler import Program, compile_kernel
+from tilewright.emulator.loaded import Loaded, loaded
 from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.memory import GlobalMemory
-from tilewright.emulator.parse import parse
+from tilewright.emulator.program import Program
 from tilewright.emulator.report import Report, with_sources
 from tilewright.emulator.run import Progress, run
 from tilewright.emulator.trace import Shape
@@ -25,7 +25,7 @@ from tilewright.launch import Dim3, Launch
 from tilewright.tensormap import TensorMap
 
 if TYPE_CHECKING:
-    from tilewright.emulator.ir import Kernel, Module
+    from tilewright.emulator.ir import Kernel
     from tilewright.engines.base import Buffer
 
 MOST_THREADS = 1024  # of a block
@@ -59,8 +59,7 @@ class EmulatorEngine:
         self.title = f"PTX emulator, counting for {gpu.title} ({gpu.arch})"
         self.progress = progress
         self._memory = GlobalMemory()
-        self._modules: dict[str, Module] = {}
-        self._programs: dict[tuple[str, str], Program] = {}
+        self._modules: dict[str, Loaded] = {}
 
     def upload(self, array: npt.NDArray[Any]) -> EmulatorBuffer:
         """A C-contiguous copy of the array."""
@@ -78,6 +77,10 @@ class EmulatorEngine:
             raise InputError(f"a {type(buffer).__name__} is not memory of the emulator; upload it.")
         return buffer.array.copy()
 
+    def forget(self) -> None:
+        """Drops all buffers, which otherwise live as long as the engine; kernels stay compiled."""
+        self._memory = GlobalMemory()
+
     def encode(self, tensor_map: TensorMap) -> bytes:
         """The 128 bytes of a tensor map whose base is an address of this engine."""
         return self._memory.maps.token(tensor_map, self._memory)
@@ -85,13 +88,10 @@ class EmulatorEngine:
     def launch(self, launch: Launch) -> Report:
         """Runs every block; raises EmulatorError for what is not modelled."""
         key = launch.artifact.key
-        if key not in self._modules:  # parsed once, so that its kernels share its variables
-            self._modules[key] = parse(launch.artifact.ptx)
-        if (key, launch.kernel) not in self._programs:
-            module = self._modules[key]
-            found = kernel_named(module, launch.kernel)
-            self._programs[key, launch.kernel] = compile_kernel(module, found)
-        program = self._programs[key, launch.kernel]
+        if key not in self._modules:  # one for all its kernels, which share its variables
+            self._modules[key] = loaded(launch.artifact.ptx, owner=key)
+        module = self._modules[key]
+        program = module.program(kernel_named(module.module, launch.kernel))
         check_threads(program.kernel, launch.block)
         check_shared(program, launch.shared_bytes)
         shape = Shape(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from tilewright.errors import EngineError, InputError
 from tilewright.gpus import arch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -171,6 +172,14 @@ class GpuEngine:
             self.synchronize()
         return array
 
+    def peek(self, address: int, size: int) -> npt.NDArray[np.uint8]:
+        """The bytes at a device address, whoever's they are, once this engine's work is done."""
+        self.context.enter()
+        array = np.empty(size, np.uint8)
+        self.call("cuMemcpyDtoHAsync", array.ctypes.data, address, size, self.stream)
+        self.synchronize()
+        return array
+
     def free_bytes(self) -> int:
         """The GPU memory that is free now, in bytes."""
         self.context.enter()
@@ -178,8 +187,8 @@ class GpuEngine:
 
     # --- Launching ------------------------------------------------------------------------
 
-    def launch(self, launch: Launch) -> None:
-        """Enqueues the kernel on the engine's stream.
+    def launch(self, launch: Launch, stream: int | None = None) -> None:
+        """Enqueues the kernel on the engine's stream, or on another one of this GPU.
 
         Raises: InputError, before the launch, when the shared memory is above the GPU's limit,
         the grid is no whole number of clusters, the cluster is not the one that the kernel was
@@ -196,9 +205,19 @@ class GpuEngine:
         filled = launch.filled(self.encode)
         values = [ctypes.create_string_buffer(raw, len(raw)) for raw in filled]
         pointers = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
-        config = _config(self.call.types, launch, self.stream)
+        config = _config(self.call.types, launch, self.stream if stream is None else stream)
         address = ctypes.addressof(pointers)
         self.call("cuLaunchKernelEx", config, kernel.handle, address, 0)
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Leaves the calling thread with the GPU that it had: work here makes this one current."""
+        before = self.call("cuCtxGetCurrent")
+        self.context.enter()
+        try:
+            yield
+        finally:
+            self.call("cuCtxSetCurrent", before)
 
     def _kernel(self, launch: Launch) -> _Kernel:
         key = (launch.artifact.key, launch.kernel)

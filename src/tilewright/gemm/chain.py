@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from tilewright.errors import InputError
+from tilewright.gemm.matrix import Matrix
 from tilewright.gemm.step import Struct
 
 if TYPE_CHECKING:
@@ -85,8 +86,13 @@ def _check_names(parts: Sequence[Part]) -> None:
     seen: dict[str, Matrix] = {}
     for part in parts:
         for name, matrix in part.operands.items():
-            if seen.setdefault(name, matrix) != matrix:
+            if not _same(seen.setdefault(name, matrix), matrix):
                 raise InputError(f"two operands are called {name!r}; give one another name.")
+
+
+def _same(one: object, other: object) -> bool:
+    """Also of arrays, as a user has them in the matrices' places: they have no one equality."""
+    return one is other or (isinstance(one, Matrix) and one == other)
 
 
 def check_shapes(parts: Sequence[Part], m: int, n: int) -> None:

@@ -97,13 +97,14 @@ class Alpha(_Plain):
 
 @dataclass(frozen=True)
 class _Reading(_Plain):
-    """A part that reads `matrix`, whose operand is called `name`.
+    """A part that reads `matrix`, whose operand is called `name`. Whoever gives the part to
+    `tilewright.matmul` puts an array in the matrix's place, which broadcasts by NumPy's rules.
 
     Strides of 0 and 1 are part of the C++ type; others are fields.
     Raises: InputError for a name that means something else.
     """
 
-    matrix: Matrix
+    matrix: Any  # a Matrix, or the array of which matmul makes one
     name: str
     header = "tile/epilogue_strided.cuh"
     template = ""

@@ -84,7 +84,7 @@ class TritonRung(PythonRung):
             return None
         return (
             f"{self.name} needs {' and '.join(absent)}, which {'are' if absent[1:] else 'is'} not "
-            f"installed: pip install {' '.join(absent)}."
+            'installed: pip install "tilewright[triton]".'
         )
 
 

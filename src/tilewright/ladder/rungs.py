@@ -249,9 +249,10 @@ _LIST = "tilewright ladder --list names them all."
 
 
 def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
-    """The rungs of a family (None: of all), or those named, in the ladder's order.
+    """The rungs of a family (None: of all), or those of it that are named, in the ladder's order.
 
-    Raises: InputError for an unknown family or rung, with the nearest known one.
+    Raises: InputError for an unknown family or rung, with the nearest known one, and for a rung
+    of another family.
     """
     if family in RUNGS:
         raise InputError(f"family={family!r} is a rung; use --rung {family}.")
@@ -260,6 +261,11 @@ def select(family: str | None, names: tuple[str, ...] = ()) -> list[Rung]:
     for name in names:
         if name not in RUNGS:
             raise InputError(f"rung={name!r} is not known; {_hint(name, tuple(RUNGS), _LIST)}")
+        if family not in (None, RUNGS[name].family):
+            raise InputError(
+                f"{name} is of the family {RUNGS[name].family}, not {family}; leave out the "
+                "family, or name a rung of it."
+            )
     return [
         rung
         for rung in RUNGS.values()

@@ -26,7 +26,7 @@ from tilewright.model.banks import (
     shared_store,
 )
 
-_WORD = 4
+WORD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,10 @@ def access_named(name: str) -> Access:
     word = _SHORT.get(word, word)
     if word in ACCESSES:
         return ACCESSES[word]
+    family, _, width = word.rpartition(".")
+    known = [name for name in ACCESSES if name.rpartition(".")[0] == family]
+    if known and (width.isdigit() or width[:1] == "x"):  # the nearest number is nobody's intention
+        raise InputError(f"access={name!r} is not known; of {family} use {', '.join(known)}.")
     near = get_close_matches(word, ACCESSES, n=1, cutoff=0.75)
     hint = f"did you mean {near[0]}?" if near else (
         "use ld or st with the bytes of a lane (ld.4, st.16), ldmatrix.x4, stmatrix.x2, "
@@ -174,9 +178,9 @@ def wavefronts(access: Access, shared: Lanes, global_: Lanes = ()) -> list[Wavef
         return _by_both_sides(shared, global_, access.width)
     if access.family == "cp.async.cg":
         return _by_transfer(shared, global_)
-    unit = max(access.width, _WORD)
+    unit = max(access.width, WORD)
     lanes = ROW // unit
-    if access.family == "ld" and unit > _WORD and neighbours_agree(shared):
+    if access.family == "ld" and unit > WORD and neighbours_agree(shared):
         lanes *= 2
     used = shared[: access.lanes]
     passes: list[Wavefront] = []
@@ -194,7 +198,7 @@ def _by_column(group: Lanes, first: int, unit: int) -> list[Wavefront]:
     columns = ROW // unit
     queues: defaultdict[int, list[Service]] = defaultdict(list)
     for number, lanes in sharing.items():
-        column, words = number % columns, unit // _WORD
+        column, words = number % columns, unit // WORD
         queues[column].append(Service(column * words, words, number * words, tuple(lanes)))
     most = max(map(len, queues.values()), default=0)
     return [
@@ -209,7 +213,7 @@ def _by_both_sides(shared: Lanes, global_: Lanes, width: int) -> list[Wavefront]
     So lanes are edges between banks of the source and banks of the target, and wavefronts are
     their colours: as many as the busiest bank has lanes are enough (König 1916).
     """
-    columns, words = ROW // width, width // _WORD
+    columns, words = ROW // width, width // WORD
     passes: list[Wavefront] = []
     moves = copies(shared, global_)
     for first in range(0, len(moves), columns):
@@ -219,7 +223,7 @@ def _by_both_sides(shared: Lanes, global_: Lanes, width: int) -> list[Wavefront]
         colours = _colours(sides)
         slots: list[list[Service]] = [[] for _ in range(max(colours, default=-1) + 1)]
         for at, (_, target) in enumerate(sides):
-            one = Service(target * words, words, pairs[at][1] // _WORD, (lanes[at],))
+            one = Service(target * words, words, pairs[at][1] // WORD, (lanes[at],))
             slots[colours[at]].append(one)
         passes += [tuple(sorted(slot, key=lambda one: one.bank)) for slot in slots]
     return passes
@@ -269,7 +273,7 @@ def _by_transfer(shared: Lanes, global_: Lanes) -> list[Wavefront]:
         flip, which = source ^ target, tuple(at & MATRIX_ROW for at in sorted(lanes))
         sides = classes[source // 4, target // 4, swap, which, flip & 1]
         sides[source & 1].setdefault(flip & 2, []).extend(
-            Service(at // _WORD % 32, 4, at // _WORD, (lane,)) for at, lane in sorted(lanes.items())
+            Service(at // WORD % 32, 4, at // WORD, (lane,)) for at, lane in sorted(lanes.items())
         )
     passes: list[Wavefront] = []
     for even, odd in classes.values():

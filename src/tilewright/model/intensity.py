@@ -8,6 +8,7 @@ deeper one does not.
 from __future__ import annotations
 
 from tilewright.errors import InputError
+from tilewright.model.checks import check_positive
 
 
 def tile_intensity(bm: int, bn: int, element_bytes: float) -> float:
@@ -15,7 +16,7 @@ def tile_intensity(bm: int, bn: int, element_bytes: float) -> float:
 
     Raises: InputError unless all three are positive.
     """
-    _check(bm=bm, bn=bn, element_bytes=element_bytes)
+    check_positive(bm=bm, bn=bn, element_bytes=element_bytes)
     return 2 * bm * bn / (element_bytes * (bm + bn))
 
 
@@ -24,7 +25,7 @@ def tile_bytes(bm: int, bn: int, bk: int, element_bytes: int) -> int:
 
     Raises: InputError unless all four are positive.
     """
-    _check(bm=bm, bn=bn, bk=bk, element_bytes=element_bytes)
+    check_positive(bm=bm, bn=bn, bk=bk, element_bytes=element_bytes)
     return element_bytes * bk * (bm + bn)
 
 
@@ -33,13 +34,7 @@ def tile_threads(bm: int, bn: int, tm: int, tn: int) -> int:
 
     Raises: InputError unless all four are positive and tm, tn divide bm, bn.
     """
-    _check(bm=bm, bn=bn, tm=tm, tn=tn)
+    check_positive(bm=bm, bn=bn, tm=tm, tn=tn)
     if bm % tm or bn % tn:
         raise InputError(f"tm={tm} must divide bm={bm}, and tn={tn} must divide bn={bn}.")
     return (bm // tm) * (bn // tn)
-
-
-def _check(**sizes: float) -> None:
-    for name, size in sizes.items():
-        if size <= 0:
-            raise InputError(f"{name}={size} must be positive.")

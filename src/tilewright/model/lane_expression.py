@@ -1,8 +1,9 @@
 """Whole-number expressions of the lane: `(lane % 16) * 64 + lane / 16 * 16`.
 
 The operators, their ranks and their meaning are those of C: * / %, + -, << >>, < <= > >=, == !=,
-&, ^, |, and - ~ ! before a value; / cuts toward zero, comparisons give 0 or 1. Nothing else can
-be written: text is parsed here, and no part of it ever becomes Python.
+&, ^, |, and - ~ ! before a value; / cuts toward zero, comparisons give 0 or 1. Numbers are decimal
+or 0x…; a leading 0, octal in C, is refused. Nothing else can be written: text is parsed here, and
+no part of it ever becomes Python.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from tilewright.errors import InputError
 
 Expression = Callable[[Mapping[str, int]], int]
 
+_LANGUAGE = "( ) and the operators * / % + - << >> < <= > >= == != & ^ | ~ !"
 _MOST_LETTERS = 300
 _MOST_DEPTH = 40
 _LIMIT = 1 << 48  # far beyond any address; values stay exact and cheap
 _MOST_SHIFT = 47
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>0[xX][0-9a-fA-F]{1,12}|\d{1,15})[uU]?(?!\w)|(?P<name>[A-Za-z_]\w*)"
+    r"\s*(?:(?P<number>0[xX][0-9a-fA-F]{1,12}|0|[1-9]\d{0,14})[uU]?(?!\w)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<mark><<|>>|<=|>=|==|!=|[-+*/%&|^~!()<>]))",
     re.ASCII,
 )
@@ -52,7 +54,7 @@ class _Parser:
         while at < end:
             match = _TOKEN.match(text, at)
             if match is None:
-                raise self.error(f"{text[at:].strip()[:8]!r} means nothing here")
+                raise self.error(_unread(text[at:].strip()))
             kind = str(match.lastgroup)
             tokens.append((kind, match[kind]))
             at = match.end()
@@ -61,8 +63,8 @@ class _Parser:
     def error(self, why: str) -> InputError:
         shown = self.shown if len(self.shown) <= 60 else f"{self.shown[:57]}…"
         return InputError(
-            f'{self.what} "{shown}": {why}. It may hold {", ".join(self.names)}, whole numbers '
-            "and the operators of C."
+            f'{self.what} "{shown}": {why}. It may hold {", ".join(self.names)}, whole '
+            f"numbers, {_LANGUAGE}."
         )
 
     def take(self, marks: Sequence[str]) -> str | None:
@@ -130,6 +132,12 @@ class _Parser:
             return result
 
         return value
+
+
+def _unread(rest: str) -> str:
+    if rest[:1] == "0" and rest[1:2].isdigit():
+        return "a number that begins with 0 is octal in C; write it without the 0, or as 0x"
+    return f"{rest[:8]!r} means nothing here"
 
 
 def _negated(mark: str, inner: Expression) -> Expression:

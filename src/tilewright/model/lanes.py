@@ -11,6 +11,7 @@ from tilewright.model.lane_expression import Expression, parse
 
 Swizzle = Callable[[int, int, int], int]  # row, chunk, lane -> what is XORed to the chunk
 
+MOST_ADDRESS = 1 << 48  # no memory reaches so far
 SOURCE_PITCH = 8192  # bytes between rows of global memory: 4096 elements of 16 bits
 
 
@@ -28,8 +29,10 @@ def strided(access: Access, stride: int) -> list[int]:
     return [lane * stride * access.width for lane in range(access.lanes)]
 
 
-def places(access: Access, lanes_per_row: int) -> list[Place]:
+def places(access: Access, lanes_per_row: int, pitch: int | None = None) -> list[Place]:
     """Lanes side by side in rows, `lanes_per_row` a row; 1 is a column.
+
+    Raises: InputError for more lanes than a row of `pitch` bytes, where given, has room for.
 
     Of ldmatrix and stmatrix lanes walk down the rows of the first 8x8 matrices and then go on
     16 bytes to the right after 16 rows: the order that mma wants.
@@ -38,6 +41,11 @@ def places(access: Access, lanes_per_row: int) -> list[Place]:
         return [Place(n, n % 16, n // 16 * 16) for n in range(access.lanes)]
     if not 1 <= lanes_per_row <= access.lanes:
         raise InputError(f"lanes_per_row={lanes_per_row} must be 1..{access.lanes}.")
+    if pitch is not None and lanes_per_row * access.width > pitch:
+        raise InputError(
+            f"lanes_per_row={lanes_per_row} lanes of {access.width} bytes do not fit a row of "
+            f"{pitch} bytes; at most {pitch // access.width} do."
+        )
     return [
         Place(n, n // lanes_per_row, n % lanes_per_row * access.width) for n in range(access.lanes)
     ]
@@ -84,8 +92,13 @@ def lane_values(text: str, lanes: int, what: str) -> list[int]:
 
 
 def check_addresses(access: Access, values: list[int], what: str) -> None:
-    """Raises: InputError for an address that is negative or no multiple of the width."""
+    """Raises: InputError for an address that is negative, beyond 48 bits or no multiple of the
+    width."""
     for lane, value in enumerate(values):
+        if value >= MOST_ADDRESS:
+            raise InputError(
+                f"{what}: lane {lane} has an address beyond 48 bits; give a smaller one."
+            )
         if value < 0:
             raise InputError(f"{what}: lane {lane} has the address {value}; they count from 0.")
         if value % access.width:

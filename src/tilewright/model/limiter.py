@@ -4,19 +4,21 @@ Each resource alone would take a certain time; the kernel cannot be faster than 
 them, which *binds*. How much slower it is depends on how well the resources overlap. Of kernels
 of mma that is estimated by treating the resident blocks of an SM as customers of its pipes
 (model.queueing); for kernels of FMAs, which the issue of instructions binds or nearly, the machine
-code of a K step is played through (model.replay).
+code of a K step is played through (model.replay); of those whose loads and products run by
+themselves, as on Hopper, a step takes what its slowest pipe takes (model.async_step).
 
-  tensor    mma instructions, at the rate that mma.sync reaches
+  tensor    mma instructions, at the rate that mma.sync reaches; wgmma, at the data sheet's
   fma       fp32 instructions, 32 lanes each, on the FMA pipes
-  shared    wavefronts of shared memory, one a clock
+  shared    wavefronts of shared memory, one a clock, or 128 bytes of what wgmma reads and bulk
+            copies move
   issue     instructions, one a clock for each of 4 schedulers
   l1        lines of 128 bytes that loads look up in the L1 cache, one a clock
   l2        sectors that blocks read and write, at the rate that L2 has for each SM
   dram      bytes that must come from memory, at the data sheet's bandwidth
   latency   of the loads that nothing hides, divided among the resident blocks
 
-Not modelled: clocks below boost at the power limit, and in the queues barriers and dependent
-instructions within a warp.
+Not modelled: which clock the power limit leaves (`mhz` can tell it), the start of a launch and of
+blocks, and in the queues barriers and dependent instructions within a warp.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import InputError
+from tilewright.model.async_step import SHARED_BYTES
 from tilewright.model.occupancy import SCHEDULERS
 from tilewright.model.queueing import round_time
 from tilewright.model.rates import (
@@ -53,7 +56,11 @@ class Counts:
     that L2 serves.
 
     `l1_clocks` are those in which L1 looks up the lines of loads from global memory. `mma_scale`
-    is the rate of the mma's type over that of bf16: 0.5 for tf32, 2 for 8 bits.
+    is the rate of the mma's type over that of bf16: 0.5 for tf32, 2 for 8 bits. `wgmma_bytes` are
+    those that wgmma reads in shared memory, `fill_bytes` what bulk copies write there and
+    `drain_bytes` what they read. Where C leaves after the last products, `store_lines` are the
+    lines that its stores look up in L1, and `staged` the wavefronts in which it goes through
+    shared memory before.
     """
 
     mma_flops: float
@@ -64,6 +71,12 @@ class Counts:
     store_bytes: float
     mma_scale: float = 1.0
     l1_clocks: float = 0.0
+    wgmma_flops: float = 0.0
+    wgmma_bytes: float = 0.0
+    fill_bytes: float = 0.0
+    drain_bytes: float = 0.0
+    store_lines: float = 0.0
+    staged: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,8 @@ class Run:
 
     `dram_bytes` is what the whole launch must bring from memory or write to it. `streams` are
     the customers that a block is: parts of its work that do not wait for one another.
+    Of `persistent` blocks only the first load of a launch is waited for. `turn` are the clocks in
+    which the products of a step are waited for before the next.
     """
 
     blocks: int
@@ -80,14 +95,18 @@ class Run:
     buffers: int
     dram_bytes: float
     streams: int = 1
+    persistent: bool = False
+    turn: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Microseconds by resource, the one that binds, and the time that they take together."""
+    """Microseconds by resource, the one that binds, and the time that they take together, at the
+    clock `mhz`."""
 
     us: dict[str, float]
     predicted_us: float
+    mhz: float
 
     @property
     def binding(self) -> str:
@@ -99,8 +118,11 @@ class Limits:
         return self.us[self.binding] / self.predicted_us
 
 
-def limits(counts: Counts, run: Run, gpu: Gpu, played: Played | None = None) -> Limits:
-    """`played` tells what a K step takes; without it the queues of blocks do.
+def limits(
+    counts: Counts, run: Run, gpu: Gpu, played: Played | None = None, mhz: float | None = None
+) -> Limits:
+    """`played` tells what a K step takes; without it the queues of blocks do. `mhz` is the clock
+    that the kernel ran at, where it is known; else the data sheet's.
 
     Raises: InputError for a launch that is not possible.
     """
@@ -111,7 +133,7 @@ def limits(counts: Counts, run: Run, gpu: Gpu, played: Played | None = None) -> 
     per_sm = run.blocks / gpu.sms  # blocks that an SM works off
     clocks = {name: each * per_sm for name, each in pipes.items()}
     clocks["latency"] = exposed * per_sm / run.blocks_per_sm
-    mhz = clock_mhz(counts, gpu)
+    mhz = mhz or clock_mhz(counts, gpu)
     us = {name: each / mhz for name, each in clocks.items()}  # a clock is 1/MHz us
     us["dram"] = run.dram_bytes / gpu.memory_gbps / 1e3
     if played is None:
@@ -119,7 +141,7 @@ def limits(counts: Counts, run: Run, gpu: Gpu, played: Played | None = None) -> 
     else:
         together = _played_clocks(counts, played, run, gpu) / mhz
     floor = max(us["dram"], us["issue"], us["l1"], us["l2"])
-    return Limits({name: us[name] for name in RESOURCES}, max(together, floor))
+    return Limits({name: us[name] for name in RESOURCES}, max(together, floor), mhz)
 
 
 def clock_mhz(counts: Counts, gpu: Gpu) -> float:
@@ -128,7 +150,7 @@ def clock_mhz(counts: Counts, gpu: Gpu) -> float:
     An H200's are 1830 MHz for the Tensor Cores, which run into the power limit, and 1980 MHz for
     fp32; most GPUs have one for both.
     """
-    if counts.mma_flops or not counts.fma_issues:
+    if counts.mma_flops or counts.wgmma_flops or not counts.fma_issues:
         return gpu.boost_mhz
     return gpu.fp32_tflops * 1e6 / (2 * gpu.sms * _fma_lanes(gpu))
 
@@ -140,15 +162,22 @@ def _fma_lanes(gpu: Gpu) -> int:
 def _pipe_clocks(counts: Counts, gpu: Gpu) -> dict[str, float]:
     """Clocks that each pipe of an SM is busy for one block."""
     share = (MMA_SYNC.value if gpu.arch == MEASURED_ARCH else 1.0) * counts.mma_scale
-    mma_rate = gpu.tensor_tflops * 1e6 / (gpu.sms * gpu.boost_mhz) * share
+    rate = flops_a_clock(gpu)
+    moved = counts.wgmma_bytes + counts.fill_bytes + counts.drain_bytes
     return {
-        "tensor": counts.mma_flops / mma_rate,
+        "tensor": counts.mma_flops / (rate * share) + counts.wgmma_flops / rate,
         "fma": counts.fma_issues * 32 / _fma_lanes(gpu),
-        "shared": counts.shared_wavefronts,
+        "shared": counts.shared_wavefronts + moved / SHARED_BYTES,
         "issue": counts.instructions / SCHEDULERS,
-        "l1": counts.l1_clocks,
+        "l1": counts.l1_clocks + counts.store_lines,
         "l2": (counts.load_bytes + counts.store_bytes) / L2_RATE.value,
     }
+
+
+def flops_a_clock(gpu: Gpu) -> float:
+    """Of one SM's Tensor Cores by the data sheet, for 16 bits: 4096 on Hopper, so that a wgmma of
+    64xNx16 takes N / 2 clocks."""
+    return gpu.tensor_tflops * 1e6 / (gpu.sms * gpu.boost_mhz)
 
 
 def _path(counts: Counts, pipes: dict[str, float]) -> list[float]:
@@ -169,7 +198,7 @@ def exposed_latency(counts: Counts, pipes: dict[str, float], run: Run) -> float:
         return load
     working = _round(_path(counts, pipes), 0.0, run.blocks_per_sm, run) / run.steps
     left = max(0.0, load - (run.buffers - 1) * working)
-    return load + (run.steps - 1) * left
+    return load + (run.steps - 1) * (left + run.turn)
 
 
 def _launch_clocks(
@@ -186,15 +215,16 @@ def _launch_clocks(
 
 def _played_clocks(counts: Counts, played: Played, run: Run, gpu: Gpu) -> float:
     """All waves one after the other, each of all K steps, a first load and the stores."""
+    leaving = max(counts.store_bytes / L2_RATE.value, counts.store_lines) + counts.staged
+    first = L2_LATENCY.value + counts.fill_bytes / run.steps / L2_BURST.value
 
     def wave(blocks: int) -> float:
-        stores = blocks * counts.store_bytes / L2_RATE.value
-        return run.steps * played(blocks) + L2_LATENCY.value + stores
+        return run.steps * played(blocks) + blocks * leaving + first * (not run.persistent)
 
     passes = waves(run.blocks, gpu.sms, run.blocks_per_sm)
     clocks = passes.full * wave(run.blocks_per_sm) if passes.full else 0.0
     rest = -(-passes.tail // gpu.sms)
-    return clocks + (wave(rest) if rest else 0.0)
+    return clocks + (wave(rest) if rest else 0.0) + first * run.persistent
 
 
 def _round(path: list[float], exposed: float, blocks: int, run: Run) -> float:

@@ -39,7 +39,7 @@ def blocks_per_sm(gpu: Gpu, threads: int, registers: int, shared_bytes: int) -> 
     """
     _check("threads", threads, 1, THREADS_PER_BLOCK)
     _check("registers", registers, 1, REGISTERS_PER_THREAD)
-    if shared_bytes < 0:
+    if not shared_bytes >= 0:
         raise InputError(f"shared_bytes={shared_bytes} must not be negative.")
     warps = -(-threads // WARP)
     limits: dict[Limiter, int] = {

@@ -12,12 +12,14 @@ block; other blocks on the SM hide latency too.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from tilewright.errors import InputError
 
 MOST_TILES = 100_000
 MOST_STAGES = 64
+_ROUNDED = 1e-9  # of a load and a computation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,13 @@ class Timeline:
 
     @property
     def stalls(self) -> float:
-        """Time between computations in which the arithmetic waits for a load."""
-        return self.total - self.fill - self.computing
+        """Time between computations in which the arithmetic waits for a load.
+
+        A gap that is nothing beside a load and a computation is what rounding left: 0.
+        """
+        computes, nothing = self.computes, _ROUNDED * self.spans[1].end
+        gaps = (later.start - earlier.end for earlier, later in pairwise(computes))
+        return sum(gap for gap in gaps if gap > nothing)
 
     @property
     def overlap(self) -> float:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tilewright.errors import InputError
+from tilewright.model.checks import check_positive
 
 MOST_TILES = 1 << 18  # that an order is walked for: 65536 by 65536 in tiles of 128 by 128
 
@@ -24,9 +25,7 @@ def raster(block: int, tiles_m: int, tiles_n: int, width: int = 8) -> tuple[int,
     this a bijection from block ids onto tiles for every grid.
     Raises: InputError for sizes that are not positive and a block outside the grid.
     """
-    for name, size in (("tiles_m", tiles_m), ("tiles_n", tiles_n), ("width", width)):
-        if size < 1:
-            raise InputError(f"{name}={size} must be positive.")
+    check_positive(tiles_m=tiles_m, tiles_n=tiles_n, width=width)
     if not 0 <= block < tiles_m * tiles_n:
         raise InputError(f"block={block} must be 0..{tiles_m * tiles_n - 1}.")
     first = block // (width * tiles_m) * width  # column of the panel
@@ -51,7 +50,10 @@ def order_named(text: str) -> Order:
     """
     match = re.fullmatch(r"(rows|columns|panels|serpentine|groups)(?::(\d{1,6}))?", text, re.ASCII)
     if match is None or (match[1] in ("rows", "columns")) != (match[2] is None):
-        raise InputError(f"order={text!r} must be rows, columns, panels:8 or groups:8, say.")
+        raise InputError(
+            f"order={text!r} must be rows, columns, panels:W, serpentine:W or groups:W, W being "
+            "the width in tiles, up to six digits, as in panels:8."
+        )
     if match[1] == "rows":
         return Order(text, lambda block, tiles_m, tiles_n: divmod(block, tiles_n))
     if match[1] == "columns":
@@ -89,7 +91,10 @@ class WaveReads:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """C[m, n] in tiles of [bm, bn], with k deep rows and columns of `element_bytes` each."""
+    """C[m, n] in tiles of [bm, bn], with k deep rows and columns of `element_bytes` each.
+
+    Raises: InputError for sizes that are not positive.
+    """
 
     m: int
     n: int
@@ -97,6 +102,9 @@ class Grid:
     bm: int
     bn: int
     element_bytes: int
+
+    def __post_init__(self) -> None:
+        check_positive(**asdict(self))
 
     @property
     def tiles(self) -> tuple[int, int]:

@@ -107,6 +107,13 @@ BARRIER = Rate(
     "clocks",
     "assumed; half or twice as many change a rung by 4 % at most",
 )
+TURN = Rate(
+    "a turn of wgmma, where all wait for one step's products before the next",
+    100.0,
+    "clocks in which the tensor pipe stands still",
+    "assumed: a test of the mbarrier (23), a barrier (10), the first operands (33) and the depth "
+    "of the pipe; half or twice as many change hopper_ring by 6 and 12 %",
+)
 
 FMA_LANES = {"sm_80": 64}  # of an SM; the programming guide's table, else 128
 OTHER_FMA_LANES = 128
@@ -123,4 +130,5 @@ ALL: tuple[Rate, ...] = (
     READ_CLOCKS,
     QUEUE,
     BARRIER,
+    TURN,
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import InputError
+from tilewright.model.checks import check_positive
 
 if TYPE_CHECKING:
     from tilewright.gpus import Gpu
@@ -41,10 +42,16 @@ def peak_tflops(gpu: Gpu, dtype: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """`tflops` of the pipes over `gbps` (10^9 bytes a second) of a memory."""
+    """`tflops` of the pipes over `gbps` (10^9 bytes a second) of a memory.
+
+    Raises: InputError unless both are positive.
+    """
 
     tflops: float
     gbps: float
+
+    def __post_init__(self) -> None:
+        check_positive(tflops=self.tflops, gbps=self.gbps)
 
     @property
     def balance(self) -> float:

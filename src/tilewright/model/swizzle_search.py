@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import gcd
 
 from tilewright.errors import InputError
 from tilewright.model.access import Access, access_named
@@ -147,11 +146,13 @@ def warps(use: Use, tile: TileShape) -> list[list[Lane]]:
     Raises: InputError for a tile that the access does not cover evenly.
     """
     access, width = use.access, use.access.width
-    down, across = _extent(use, tile)
+    if use.pattern == "row" and not access.is_matrix:
+        return _row_by_row(use, tile)
+    down, across = _extent(use)
     if tile.pitch % (across * width) or tile.rows % down:
         raise InputError(
             f"{use.name} takes {down} rows and {across * width} bytes at a time; a tile of "
-            f"{tile.rows} rows of {tile.pitch} bytes is no multiple of them."
+            f"{_rows(tile)} of {tile.pitch} bytes is no multiple of them."
         )
     lanes = 8 if access.is_matrix else _WARP
     return [
@@ -161,16 +162,29 @@ def warps(use: Use, tile: TileShape) -> list[list[Lane]]:
     ]
 
 
-def _extent(use: Use, tile: TileShape) -> tuple[int, int]:
+def _row_by_row(use: Use, tile: TileShape) -> list[list[Lane]]:
+    """Lanes side by side along a row and on into the next, whatever a row's length."""
+    width, moved = use.access.width, _WARP * use.access.width
+    if tile.pitch % width or tile.rows * tile.pitch % moved:
+        raise InputError(
+            f"{use.name} moves {moved} bytes at a time, {width} a lane; a tile of {_rows(tile)} of "
+            f"{tile.pitch} bytes is no multiple of them."
+        )
+    return [
+        [divmod(first + n * width, tile.pitch) for n in range(_WARP)]
+        for first in range(0, tile.rows * tile.pitch, moved)
+    ]
+
+
+def _rows(tile: TileShape) -> str:
+    return "1 row" if tile.rows == 1 else f"{tile.rows} rows"
+
+
+def _extent(use: Use) -> tuple[int, int]:
     """Rows and lanes side by side that one access takes, one matrix of ldmatrix."""
     if use.access.is_matrix:
         return 8, 1
-    if use.pattern == "column":
-        return _WARP, 1
-    if use.pattern == "fragment":
-        return 8, 4
-    across = gcd(_WARP, tile.pitch // use.access.width)
-    return _WARP // across, across
+    return (_WARP, 1) if use.pattern == "column" else (8, 4)
 
 
 def price(use: Use, tile: TileShape, swizzle: Xor, limit: int | None = None) -> tuple[int, int]:

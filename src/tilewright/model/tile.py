@@ -29,7 +29,7 @@ class Tile:
     stages: int = 1
 
     def __post_init__(self) -> None:
-        if self.stages < 1:
+        if not self.stages >= 1:
             raise InputError(f"stages={self.stages} must be positive; 1 is a single buffer.")
         tile_bytes(self.bm, self.bn, self.bk, self.element_bytes)
         tile_threads(self.bm, self.bn, self.tm, self.tn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright.errors import InputError
+from tilewright.model.checks import check_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ def steps(
 ) -> list[Step]:
     """The steps of the tile `at` (row, column of tiles) of C[m, n] with k = mnk[2].
 
-    Raises: InputError for a tile that C does not have.
+    Raises: InputError for sizes that are not positive and a tile that C does not have.
     """
     (m, n, k), (bm, bn, bk) = mnk, tile
+    check_positive(m=m, n=n, k=k, bm=bm, bn=bn, bk=bk, element_bytes=element_bytes)
     for name, index, tiles in (("row", at[0], -(-m // bm)), ("col", at[1], -(-n // bn))):
         if not 0 <= index < tiles:
-            raise InputError(f"{name}={index} must be 0..{tiles - 1}: C has so many tiles there.")
+            many = f"{tiles} tile{'s' * (tiles > 1)}"
+            raise InputError(f"{name}={index} must be 0..{tiles - 1}: C has {many} there.")
     rows = at[0] * bm, min((at[0] + 1) * bm, m)
     columns = at[1] * bn, min((at[1] + 1) * bn, n)
     return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.errors import InputError
+from tilewright.model.checks import check_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,7 @@ class Waves:
 
 def waves(blocks: int, sms: int, blocks_per_sm: int) -> Waves:
     """Raises: InputError unless all three are positive."""
-    for name, size in (("blocks", blocks), ("sms", sms), ("blocks_per_sm", blocks_per_sm)):
-        if size < 1:
-            raise InputError(f"{name}={size} must be positive.")
+    check_positive(blocks=blocks, sms=sms, blocks_per_sm=blocks_per_sm)
     return Waves(blocks, sms * blocks_per_sm)
 
 
@@ -58,7 +56,5 @@ def tiles(m: int, n: int, bm: int, bn: int) -> tuple[int, int]:
 
     Raises: InputError unless all four are positive.
     """
-    for name, size in (("m", m), ("n", n), ("bm", bm), ("bn", bn)):
-        if size < 1:
-            raise InputError(f"{name}={size} must be positive.")
+    check_positive(m=m, n=n, bm=bm, bn=bn)
     return -(-m // bm), -(-n // bn)

@@ -55,11 +55,13 @@ def test_a_rank_that_there_is_not(execute: Execute) -> None:
     "text",
     [
         "mapa.shared::cluster.u32 %r3, [%r1], 0;",
-        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r1, [%r1];",
-        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
-        "[%r1], %r1, [%r1];",
+        "st.async.release.gpu.global.b32 [%d0], %r1;",  # of sm_100
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b64 "
+        "[%r1], {%d0, %d0, %d0, %d0}, [%r1];",
+        "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.s64 "
+        "[%r1], %d1, [%r1];",
     ],
 )
-def test_what_needs_other_blocks_stops(execute: Execute, text: str) -> None:
+def test_forms_that_sm_90_has_not(execute: Execute, text: str) -> None:
     with pytest.raises(UnsupportedError):
         execute(f"{text} ret;", np.zeros(32, "u4"))

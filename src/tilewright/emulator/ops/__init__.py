@@ -10,7 +10,7 @@ _FILES = (
     *("convert", "convert_float", "convert_packed", "move"),
     *("memory", "atomics", "async_copy", "mbarrier", "matrix", "wmma", "wgmma"),
     *("warp", "collective", "hints", "clusters", "calls"),
-    *("bulk", "bulk_tensor"),
+    *("bulk", "bulk_tensor", "tensormap", "async_store"),
 )
 
 

@@ -129,7 +129,11 @@ def _starts(issue: Issue, box: Box, coordinates: list[Fetch]) -> tuple[Array, Ar
         f"{CHUNK}: a GPU stops the kernel with an illegal instruction",
         crooked,
     )
-    return np.where(crooked[:, None], 0, start), ~crooked
+    beyond = box.beyond(start)
+    what = f"the part of its box that lies in the tensor reaches out of {box.allocation.name}"
+    issue.fault("out-of-bounds", what, beyond)
+    bad = crooked | beyond  # such a box is put where nothing of the tensor lies
+    return np.where(bad[:, None], box.map.shape, start), ~bad
 
 
 def _places(issue: Issue, box: Box, address: Array) -> Array:

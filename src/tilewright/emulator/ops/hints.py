@@ -56,7 +56,6 @@ def fence_init(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     f"{_SYNC}: fence")  # fmt: skip
 @op("fence", r"(?:\.proxy\.async::generic)?\.release\.sync_restrict::shared::cta\.cluster",
     f"{_SYNC}: fence")  # fmt: skip
-@op("fence", rf"\.proxy\.tensormap::generic\.release\.{_SCOPE}", f"{_SYNC}: fence")
 @op("griddepcontrol", r"\.(?:launch_dependents|wait)", f"{_SYNC}: griddepcontrol")
 def bare(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     if ins.operands:
@@ -64,7 +63,6 @@ def bare(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return _nothing
 
 
-@op("fence", rf"\.proxy\.tensormap::generic\.acquire\.{_SCOPE}", f"{_SYNC}: fence")
 @op("discard", r"(?:\.global)?\.L2", f"{_MOVEMENT}: discard")
 @op("applypriority", r"(?:\.global)?\.L2::evict_normal", f"{_MOVEMENT}: applypriority")
 def line(compiler: Compiler, ins: Instruction, g: Groups) -> Step:

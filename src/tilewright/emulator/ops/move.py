@@ -38,7 +38,7 @@ def _clock(compiler: Compiler, ins: Instruction, clock: Special, kind: str) -> S
     length = len(compiler.kernel.instructions)
 
     def step(machine: Machine, mask: Mask) -> None:
-        machine.repetition.forget()  # the clock goes on
+        machine.differs()  # the clock goes on
         now = machine.trace.issues.total() * length + at
         put(machine.regs, constant(now, TYPES[kind]), mask)
 

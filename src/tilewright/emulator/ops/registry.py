@@ -46,6 +46,12 @@ _WAYS_OUT = {  # by mnemonic, for what people meet most; see docs/emulator.md
     **dict.fromkeys(("suld", "sust", "sured", "suq"), _PLAIN),
     "call": f"{_GPU}, or allocate memory on the host and pass a pointer",
 }
+_BY_WORD = {  # the same by a word of the opcode, which goes first
+    "im2col": "it moves pixels of a convolution's filter; a box in tiled mode for each position of "
+    f"the filter moves the same, with element_strides for its stride; or {_GPU}",
+    "gather4": f"there it is from sm_100 on only; {_GPU}",
+    "scatter4": f"there it is from sm_100 on only; {_GPU}",
+}
 
 
 def op(mnemonic: str, modifiers: str, isa: str) -> Callable[[Builder], Builder]:
@@ -77,7 +83,9 @@ def build_step(compiler: Compiler, instruction: Instruction) -> Step:
                 why = f"its operands are not understood: {mnemonic} takes other ones"
             raise unsupported(instruction, why)
     why = "the emulator does not model this opcode with these modifiers"
-    raise unsupported(instruction, f"{why}; {_WAYS_OUT.get(mnemonic, _GPU)}; {LISTED}")
+    known = (way for word, way in _BY_WORD.items() if word in instruction.opcode)
+    way = next(known, _WAYS_OUT.get(mnemonic, _GPU))
+    raise unsupported(instruction, f"{why}; {way}; {LISTED}")
 
 
 def _without_policy(compiler: Compiler, instruction: Instruction) -> Instruction:

@@ -140,7 +140,7 @@ def mma_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     def step(machine: Machine, mask: Mask) -> None:
         warpgroups = machine.warpgroups
         groups = warpgroups.of(mask)
-        if not _whole(machine, form.at) or not groups.any():
+        if not _whole(machine, form.at, mask) or not groups.any():
             return
         sums = warpgroups.sums(form, groups, overlapping)
         given = [_uniform(machine, form.at, fetch(machine.regs), groups) for fetch in descriptors]
@@ -238,14 +238,15 @@ def _uniform(machine: Machine, at: int, words: Array, groups: Array) -> Array:
 _DIFFERENT = "all threads of a warpgroup must give the same descriptor (the first one's counts)"
 
 
-def _whole(machine: Machine, at: int) -> bool:
-    """Whether the block consists of warpgroups; else a finding."""
+def _whole(machine: Machine, at: int, mask: Mask) -> bool:
+    """Whether whole warpgroups are among these lanes; others are a finding."""
     if machine.warps % WARPS == 0:
         return True
     threads = machine.shape.threads
     what = f"the block has {threads} threads, and wgmma needs whole warpgroups of 128"
     rest = np.arange(machine.warps)[None, :, None] >= machine.warps // WARPS * WARPS
-    machine.fault("divergent-aligned", at, what, np.broadcast_to(rest, machine.full))
+    here = np.broadcast_to(rest if mask is None else rest & mask, machine.full)
+    machine.fault("divergent-aligned", at, what, here)
     return machine.warps > WARPS
 
 

@@ -10,7 +10,7 @@ from tilewright.gemm.kernels.reduce import reduce_steps
 from tilewright.gemm.kernels.source import columns
 from tilewright.gemm.kernels.wgmma_step import BK, Config, Product, alone, k_major
 from tilewright.gemm.kernels.wgmma_time import product_us, reduction_us
-from tilewright.gemm.matrix import Matrix
+from tilewright.gemm.matrix import LARGEST_VECTOR, Matrix
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.request import Request
 from tilewright.gemm.step import WORKSPACE, Address
@@ -55,9 +55,8 @@ class Wgmma:
         for name, extent in (("m", request.m), ("n", request.n), ("k", request.k)):
             if not 1 <= extent <= _LARGEST:
                 return f"takes {name} from 1 to {_LARGEST}, not {extent}"
-        return _unreachable("a", alone(a, request.batch)) or _unreachable(
-            "b", alone(b, request.batch)
-        )
+        a, b = alone(a, request.batch), alone(b, request.batch)
+        return _unreachable("a", a) or _unreachable("b", b) or _crooked(request, b)
 
     def plans(self, request: Request, gpu: Gpu) -> tuple[Plan, ...]:
         """Every configuration that takes the request; k is split where tiles leave the GPU idle.
@@ -95,6 +94,15 @@ def _unreachable(name: str, matrix: Matrix) -> str | None:
     if matrix.row_major:
         return f"{name}: {matrix.tma_refusal()}"
     return f"{name}: {matrix.transposed.tma_refusal()}".replace("its rows", "its columns")
+
+
+def _crooked(request: Request, b: Matrix) -> str | None:
+    """A gate's second half of b is copied from its own first column on: along rows, TMA begins
+    only at multiples of 16 bytes (on an H200 others end in an illegal instruction)."""
+    begin = request.n // 2 * b.dtype.bytes
+    if columns(request.epilogue) == 1 or k_major(b.transposed) or begin % LARGEST_VECTOR == 0:
+        return None
+    return f"b: what the gate gates begins {begin} bytes behind its rows' beginning"
 
 
 def _product(request: Request, config: Config) -> Product:

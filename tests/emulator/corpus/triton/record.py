@@ -143,23 +143,32 @@ KERNELS = {  # file: function, compute capability, types by parameter, constants
 ALIGNED = ("n", "k", "length")  # multiples of 16, as Triton finds them out at the launch
 
 
+def save(name, function, cc, types, constants, stages, aligned) -> None:
+    """Writes the PTX of one kernel; parameters `aligned` are multiples of 16."""
+    signature = dict(zip(function.arg_names, types, strict=False)) | dict.fromkeys(
+        constants, "constexpr"
+    )
+    attrs = {
+        (i,): [["tt.divisibility", 16]]
+        for i, (parameter, kind) in enumerate(signature.items())
+        if kind[0] == "*" or parameter in aligned
+    }
+    source = ASTSource(function, signature, constants, attrs)
+    built = triton.compile(source, GPUTarget("cuda", cc, 32), {"num_stages": stages})
+    here, packages = Path(__file__).parent, Path(triton.__file__).parents[1]
+    text = built.asm["ptx"].replace(f"{packages}/", "")
+    text = text.replace(f"{here}/", "").replace(str(here), ".")
+    (here / f"{name}.ptx").write_text(text, encoding="utf-8")
+    it = built.metadata
+    print(
+        f"{name}.ptx: {it.num_warps} warps, {it.shared} bytes of dynamic shared memory, "
+        f"{it.global_scratch_size} of scratch memory a program"
+    )
+
+
 def main() -> None:
     for name, (function, cc, types, constants, stages) in KERNELS.items():
-        signature = dict(zip(function.arg_names, types, strict=False)) | dict.fromkeys(
-            constants, "constexpr"
-        )
-        attrs = {
-            (i,): [["tt.divisibility", 16]]
-            for i, (parameter, kind) in enumerate(signature.items())
-            if kind[0] == "*" or (parameter in ALIGNED and name != "layer_norm")
-        }
-        source = ASTSource(function, signature, constants, attrs)
-        built = triton.compile(source, GPUTarget("cuda", cc, 32), {"num_stages": stages})
-        here, packages = Path(__file__).parent, Path(triton.__file__).parents[1]
-        text = built.asm["ptx"].replace(f"{packages}/", "")
-        text = text.replace(f"{here}/", "").replace(str(here), ".")
-        (here / f"{name}.ptx").write_text(text, encoding="utf-8")
-        print(f"{name}.ptx: {built.metadata.shared} bytes of dynamic shared memory")
+        save(name, function, cc, types, constants, stages, () if name == "layer_norm" else ALIGNED)
 
 
 if __name__ == "__main__":
