@@ -14,7 +14,8 @@ from tilewright.launch import GEMM_ARGS, TMA_GEMM_ARGS
 pytestmark = pytest.mark.usefixtures("compiler")
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "wgmma_shapes.py"
-OF_A_PLAN = {"tile/strided_args.cuh"}  # whose macros a plan has: tests/gemm compiles it
+# Those whose macros a plan has: tests/gemm compiles them.
+OF_A_PLAN = {"tile/strided_args.cuh", "tile/wgmma_args.cuh"}
 DEFINES = {"ELEMENT": "bf16", **GEMM_ARGS.defines(), **TMA_GEMM_ARGS.defines()}
 
 

@@ -57,6 +57,12 @@ def test_every_tile_is_planned_and_fits() -> None:
         assert step.grid[0] % step.cluster[0] == 0
 
 
+def test_no_block_of_a_cluster_is_idle() -> None:
+    """Of a row of tiles there are no two below each other, of a column none beside each other."""
+    for given, idle in ((request(64, 768, 64), "2x1"), (request(768, 64, 64), "1x2")):
+        assert not [plan for plan in FAMILY.plans(given, H200) if f"clusters {idle}" in plan.config]
+
+
 def test_what_it_takes() -> None:
     given = request(9, 10, 16)
     assert FAMILY.refusal(replace(given, out=replace(given.out, row_stride=-3)), H200) is None

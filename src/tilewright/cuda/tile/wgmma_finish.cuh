@@ -9,7 +9,7 @@ namespace tile {
 // Columns that are finished at a time: what a chain of several operands loads for them lies in
 // registers beside the sums.
 template <class CHAIN>
-constexpr int GROUP = sizeof(CHAIN) <= 72 ? 32 : sizeof(CHAIN) <= 144 ? 16 : 8;
+constexpr int GROUP = sizeof(CHAIN) <= 72 ? 32 : sizeof(CHAIN) <= 96 ? 16 : 8;
 
 // The epilogue on a group's columns of acc[64, 2 * COUNT], from `from` on; this thread's part of
 // acc begins at column `col` of D and at `rows`. Where not all of it is INSIDE of D's N columns,

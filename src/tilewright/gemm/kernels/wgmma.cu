@@ -1,9 +1,10 @@
 // wgmma: any product whose operands TMA reaches, on Hopper: hopper_best as a kernel for all shapes.
 //
 // Tile      BM x BN of D for a block, BK of K a step, STAGES in the ring. CONSUMERS warpgroups
-//           multiply: TURNS = 1, they share a tile's rows, and a 16-bit tile waits in registers,
-//           rounded, to be stored beside the next tile's products; TURNS = 2, they take turns, each
-//           on a tile of its own, so that one's epilogue runs beside the other's products.
+//           multiply: TURNS = 1, they share a tile's rows, and a 16-bit tile that TMA stores waits
+//           for that in registers, rounded, until the next tile's products run; TURNS = 2, they take
+//           turns, each on a tile of its own, so that one's epilogue runs beside the other's
+//           products.
 // Epilogue  EPILOGUE, a functor on fp32 sums before the one rounding. GATED: half of B's tile are
 //           columns of a gate and half what they gate; both of a pair lie in one thread.
 // Store     by TMA where WGMMA_ARGS_OUT_MAP is defined, else element by element at any strides.
@@ -42,7 +43,11 @@ constexpr int WM = TURNS > 1 ? BM : BM / CONSUMERS;   // rows of a consumer
 constexpr int MMA_M = 64, MMA_K = 16, ROWS = WM / MMA_M;
 constexpr int THREADS = 128 * (1 + CONSUMERS), CLUSTER = CLUSTER_M * CLUSTER_N;
 constexpr int WIDTH = GATED ? BN / 2 : BN;            // columns of D
-constexpr bool LATER = sizeof(OUT) == 2 && TURNS == 1;  // the store waits
+#ifdef WGMMA_ARGS_OUT_MAP
+constexpr bool LATER = sizeof(OUT) == 2 && TURNS == 1;  // a tile is stored beside the next one's
+#else
+constexpr bool LATER = false;                         // for its addresses there are no registers
+#endif
 constexpr int PANEL = 128 / sizeof(OUT);              // columns of D that are stored at a time
 constexpr int PANELS = WIDTH / PANEL, STORES = ROWS * PANELS, BOXES = 2;
 constexpr int QUIET_NS = 20000;                       // that the producer may sleep at a time
@@ -61,8 +66,8 @@ struct Smem {
 };
 static_assert(sizeof(Smem) == SMEM_BYTES, "wgmma.py and Smem disagree");
 
-// One tile's share of the work: where it begins in D and in K, of which matrices.
-struct Work { int m, n, matrix, split, first, steps; };
+// A tile: where it begins in D and in K, and of which matrix and split.
+struct Work { int m, n, matrix, split, first; };
 
 extern "C" __global__ __launch_bounds__(THREADS, 1)
 void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE e) {
@@ -81,10 +86,13 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
   auto work = [&](int id) {
     const int of = id / tiles, split = of / g.batch;
     const tile::Tile at = tile::serpentine<8>(id - of * tiles, tiles_m, tiles_n);
-    const int from = split * g.split_steps;
     return Work{(at.m * CLUSTER_M + rank % CLUSTER_M) * BM,
-                (at.n * CLUSTER_N + rank % CLUSTER_N) * WIDTH, of - split * g.batch, split, from,
-                min(g.split_steps, steps - from)};
+                (at.n * CLUSTER_N + rank % CLUSTER_N) * WIDTH, of - split * g.batch, split,
+                split * g.split_steps};
+  };
+  auto steps_of = [&](int id) {                       // without a division in most cases
+    const int split = g.splits > 1 ? id / (tiles * g.batch) : 0;
+    return min(g.split_steps, steps - split * g.split_steps);
   };
 
   // --- Barriers -------------------------------------------------------------------------
@@ -107,7 +115,8 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
     if (warp == 0 && ptx::elect_sync())
       for (int id = first; id < works; id += stride) {
         const Work to = work(id);
-        for (int step = 0; step < to.steps; ++step, at.advance()) {
+        const int count = steps_of(id);
+        for (int step = 0; step < count; ++step, at.advance()) {
           const int k = (to.first + step) * BK;
           ptx::mbarrier* full = &s.full[at.slot];
           ptx::mbarrier_wait_parity(&s.empty[at.slot], at.phase ^ 1, QUIET_NS);
@@ -159,9 +168,7 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
     if constexpr (sizeof *out == 4) {
       return float2{acc[row][2 * at], acc[row][2 * at + 1]};
     } else {
-      ptx::u32 two;
-      if constexpr (LATER) two = done[row][at];
-      else two = ptx::cvt_rn_x2<OUT>(acc[row][2 * at], acc[row][2 * at + 1]);
+      const ptx::u32 two = ptx::cvt_rn_x2<OUT>(acc[row][2 * at], acc[row][2 * at + 1]);
       return ushort2{(unsigned short)two, (unsigned short)(two >> 16)};
     }
   };
@@ -192,20 +199,21 @@ void gemm(const __grid_constant__ WgmmaArgs g, const __grid_constant__ EPILOGUE 
     for (int n = 0; n < STORES; ++n) store(n);
   };
   for (int turn = 0, id = first; id < works; id += stride, turn ^= TURNS - 1) {
-    const Work now = work(id);
+    const int count = steps_of(id);
     if (TURNS > 1 && turn != consumer) {              // the other's
-      at.skip(now.steps);
+      at.skip(count);
       continue;
     }
     if (TURNS > 1 && id != first) ptx::bar_sync(1 + CONSUMERS + turn, 256);  // it has issued all
     int step = 0;
-    if (LATER && waits && now.steps >= STORES) {
+    if (LATER && waits && count >= STORES) {
 #pragma unroll
       for (; step < STORES; ++step) multiply(step, [&] { store(step); });
       waits = false;
     }
-    for (; step < now.steps; ++step) multiply(step, [] {});
+    for (; step < count; ++step) multiply(step, [] {});
     if (TURNS > 1 && id + stride < works) ptx::bar_arrive(2 + CONSUMERS - turn, 256);
+    const Work now = work(id);                        // while the last products are on their way
     ptx::wgmma_wait_group<0>();
     release(before);
 

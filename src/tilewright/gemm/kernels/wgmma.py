@@ -59,30 +59,32 @@ class Wgmma:
         return _unreachable("a", a) or _unreachable("b", b) or _crooked(request, b)
 
     def plans(self, request: Request, gpu: Gpu) -> tuple[Plan, ...]:
-        """Every configuration that takes the request; k is split where tiles leave the GPU idle.
+        """Every configuration that takes the request and has work for all blocks of a cluster;
+        k is split where tiles leave the GPU idle.
 
         The order in which a sum's products are added is the same in all plans that do not split
         k, whatever m is.
         """
-        return tuple(self._legal(request, gpu))
+        plans = [_plan(product, gpu) for product in _each(_product(request, CONFIGS[0]))]
+        if not request.batch_invariant:
+            plans += _split_plans(request, gpu)
+        return tuple(plans)
 
-    @staticmethod
-    def _legal(request: Request, gpu: Gpu) -> Iterator[Plan]:
-        product = _product(request, CONFIGS[0])
-        majors = k_major(product.a), k_major(product.b.transposed)
-        for config in CONFIGS:
-            if config.takes(*majors, product.gated):
-                yield _plan(replace(product, config=config), gpu)
-        if request.batch_invariant:
-            return
-        whole = _sums(request, CONFIGS[0])
-        majors = k_major(whole.a), k_major(whole.b.transposed)
-        for config in CONFIGS:
-            if not config.takes(*majors, gated=False):
-                continue
-            for splits in _splits(replace(whole, config=config), gpu):
-                sums = _sums(request, replace(config, splits=splits))
-                yield _split_plan(sums, request, gpu)
+
+def _each(product: Product) -> Iterator[Product]:
+    """The product in every configuration that takes it."""
+    majors = k_major(product.a), k_major(product.b.transposed)
+    for config in CONFIGS:
+        cut = replace(product, config=config)
+        if config.takes(*majors, product.gated) and not cut.idle:
+            yield cut
+
+
+def _split_plans(request: Request, gpu: Gpu) -> Iterator[Plan]:
+    for whole in _each(_sums(request, CONFIGS[0])):
+        for splits in _splits(whole, gpu):
+            sums = _sums(request, replace(whole.config, splits=splits))
+            yield _split_plan(sums, request, gpu)
 
 
 def _unreachable(name: str, matrix: Matrix) -> str | None:

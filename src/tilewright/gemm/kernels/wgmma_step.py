@@ -129,6 +129,14 @@ class Product:
         return -(-self.out.rows // (config.bm * config.cluster_m)) * -(-self.out.cols // width)
 
     @property
+    def idle(self) -> bool:
+        """Whether a block of each cluster has nothing to do, as the result ends before its tile."""
+        config = self.config
+        width = config.bn // (2 if self.gated else 1)
+        below, beside = self.out.rows <= config.bm, self.out.cols <= width
+        return (below and config.cluster_m > 1) or (beside and config.cluster_n > 1)
+
+    @property
     def works(self) -> int:
         """Tiles of all results, in clusters."""
         return self.tiles * self.batch * self.config.splits

@@ -32,7 +32,7 @@ def product_us(product: Product, gpu: Gpu) -> float:
     finish, store = _finish_clocks(product), _store_clocks(product)
     if config.turns > 1:  # the other consumer multiplies meanwhile
         tile, last = max(multiply, (multiply + finish + store) / config.turns), finish + store
-    elif product.out.dtype.bytes == 2:  # stored beside the next tile's products
+    elif product.out.dtype.bytes == 2 and product.by_tma:  # stored beside the next tile's products
         tile, last = multiply + finish, store
     else:
         tile, last = multiply + finish + store, 0.0
