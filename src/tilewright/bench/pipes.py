@@ -110,7 +110,8 @@ def figure(line: record.Measurement) -> Figure:
 def measured(rate: Rate, lines: Iterable[record.Measurement]) -> float | None:
     """The value that the newest lines of a rate's pipes give, in its unit; None without them.
 
-    `lines` are of one GPU. Raises: InputError for two pipes that are no tiles of one block.
+    `lines` are of one GPU. Raises: InputError for bytes a clock of two pipes that are no tiles of
+    one block.
     """
     newest: dict[str, record.Measurement] = {}
     for line in sorted(lines, key=lambda line: line.taken):
@@ -120,6 +121,8 @@ def measured(rate: Rate, lines: Iterable[record.Measurement]) -> float | None:
     if not rate.pipes or not newest.keys() >= set(rate.pipes):
         return None
     clocks = [figure(newest[name]).clocks for name in rate.pipes]
+    if len(clocks) > 1 and rate.unit != A_CLOCK:
+        return clocks[1] - clocks[0]
     if len(clocks) > 1:
         small, large = (_tile_bytes(name) for name in rate.pipes)
         return (large - small) / (clocks[1] - clocks[0])
