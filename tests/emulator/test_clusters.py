@@ -182,6 +182,21 @@ def test_mbarriers_of_the_other_block(
         np.testing.assert_array_equal(out, 7 * peers + (np.arange(64) ^ 33))
 
 
+def test_one_does_not_wait_at_an_mbarrier_of_another_block(compiler: str) -> None:
+    """There one arrives alone, says the PTX ISA; ptxas cannot see whose an address is."""
+    report = launch("""
+      __shared__ u64 b;
+      if (threadIdx.x == 0) init(&b, 1);
+      CLUSTER_SYNC();
+      if (threadIdx.x == 0) arrive(&b, rank() ^ 1);
+      asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%0], 0; }"
+                   :: "r"(mapa(in_shared(&b), rank() ^ 1)) : "memory");
+      CLUSTER_SYNC();
+    """, np.zeros(1, "u4"))  # fmt: skip
+    assert kinds(report) == ["invalid-barrier"]
+    assert "is another block's, where one can arrive" in report.findings[0].message
+
+
 def test_blocks_that_wait_for_ever(compiler: str) -> None:
     report = launch("if (rank() == 0) { CLUSTER_SYNC(); } else { CLUSTER_ARRIVE(\"\"); }"
                     "if (rank() == 0) { CLUSTER_SYNC(); }"
