@@ -289,16 +289,26 @@ def test_every_rung_has_a_section_with_all_its_parts(script: ModuleType) -> None
             assert part in section(text, name), name
 
 
+def without_code(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.M)
+
+
+def anchors(page: Path) -> set[str]:
+    """Those that a page of Markdown has for its headings."""
+    headings = re.findall(r"^##* (.*)$", without_code(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in headings}
+
+
 def test_its_links_lead_somewhere(script: ModuleType) -> None:
-    text = script.PAGE.read_text(encoding="utf-8")
-    headings = re.findall(r"^##+ (.*)$", text, re.MULTILINE)
-    slugs = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in headings}
-    targets = set(re.findall(r"\]\(([^)]+)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)))
+    """Files that exist, and headings that they have."""
+    targets = set(re.findall(r"\]\(([^)]+)\)", without_code(script.PAGE)))
+    assert any(target.startswith("#") for target in targets)
+    assert any(".md#" in target for target in targets)
     for target in targets:
-        if target.startswith("#"):
-            assert target[1:] in slugs
-        else:
-            assert (script.PAGE.parent / target).exists(), target
+        name, hash_sign, anchor = target.partition("#")
+        page = script.PAGE.parent / name if name else script.PAGE
+        assert page.exists(), target
+        assert not hash_sign or anchor in anchors(page), target
 
 
 def test_what_is_stale_is_told(

@@ -112,6 +112,48 @@ def test_l2_tile_copies_a_tile_a_step(pipe: Pipe, compiler: str) -> None:
     assert (out == expected).all()
 
 
+@pytest.mark.parametrize("pipe", [p for p in PIPES if p.probe == "tma_tile"], ids=lambda p: p.name)
+def test_tma_tile_copies_a_tile_a_step(pipe: Pipe, compiler: str) -> None:
+    out, report = run(replace(pipe, reads=1 << 18), compiler)
+    size = MACROS[pipe]["BYTES"]
+    assert report.totals["bulk_load_bytes"] == size * STEPS
+    assert (out == (STEPS - 1) * size + np.arange(out.size) * 4).all()  # of the last tile
+
+
+@pytest.mark.parametrize(
+    "pipe", [p for p in PIPES if p.probe == "wgmma_step"], ids=lambda p: p.name
+)
+def test_wgmma_step_multiplies_and_loads_as_a_rung_does(pipe: Pipe, compiler: str) -> None:
+    """Four wgmma of each of two warpgroups a step, the loads of every step or of the first four."""
+    engine = EmulatorEngine(GPUS["h200"])
+    out = engine.empty((pipe.threads,), np.dtype(np.uint32))
+    launch = pipes.pipe_launch(engine, pipe, engine.upload(pipe.words()), out, 6)
+    assert not launch.artifact.serialized
+    report = engine.launch(launch)
+    assert not report.findings
+    macros = MACROS[pipe]
+    assert issued(report, f"wgmma.mma_async.sync.aligned.m64n{macros['COLUMNS']}k16") == 6 * 8 * 4
+    tile = (128 + macros["COLUMNS"]) * 128
+    assert report.totals["bulk_load_bytes"] == tile * (6 if macros["FILL"] else 4)
+    assert (engine.download(out) == 0).all()
+
+
+@pytest.mark.parametrize("pipe", [p for p in PIPES if p.probe == "store"], ids=lambda p: p.name)
+def test_store_makes_as_many_requests(pipe: Pipe, compiler: str) -> None:
+    out, report = run(pipe, compiler)
+    assert (out == STEPS).all()
+    warps, rows = pipe.threads // 32, MACROS[pipe]["ROWS"]
+    assert issued(report, "st.global") == pipe.each * STEPS + warps  # and one each for `out`
+    sectors = {1: 4, 8: 8}[rows]  # a row of 16 bytes is half of one
+    assert report.totals["global_sectors_store"] == pipe.each * STEPS * sectors + 4 * warps
+
+
+def test_only_hopper_has_the_pipes_of_tma_and_wgmma() -> None:
+    assert pipes.pipes_of("sm_90") == PIPES
+    others = {pipe.probe for pipe in PIPES} - {pipe.probe for pipe in pipes.pipes_of("sm_80")}
+    assert others == {"tma_tile", "wgmma_step"}
+
+
 def test_launches_of_one_name_count_one_thing() -> None:
     for pipe in PIPES:
         assert {other.unit for other in PIPES if other.name == pipe.name} == {pipe.unit}

@@ -71,6 +71,25 @@ def test_pipes_were_measured_by_the_present_probes() -> None:
     )
 
 
+def clocks_of(name: str) -> float:
+    return figure({line.name.removeprefix(PIPE): line for line in PIPE_LINES}[name]).clocks
+
+
+@pytest.mark.parametrize("columns", [128, 256])
+def test_tiles_that_arrive_do_not_disturb_the_products(columns: int) -> None:
+    """What model.async_step presumes; with 128 columns 96 bytes a clock are read and 58 arrive.
+    The step without tiles varies by 4 %, so that the other may be the shorter one.
+    """
+    plain = f"wgmma step of 128x{columns}x64"
+    assert 0.95 * clocks_of(plain) < clocks_of(f"{plain}, tiles arriving") < 1.01 * clocks_of(plain)
+
+
+def test_half_the_columns_take_half_the_clocks() -> None:
+    """So that one rate stands for both."""
+    half = clocks_of("wgmma step of 128x128x64, tiles arriving")
+    assert 2 * half == pytest.approx(rates.WGMMA_STEP.value, rel=CLOSE)
+
+
 @pytest.mark.parametrize("rate", rates.ALL, ids=lambda rate: rate.what)
 def test_the_page_shows_every_rate(rate: Rate) -> None:
     page = (ROOT / "docs" / "limiter.md").read_text(encoding="utf-8")
@@ -103,6 +122,8 @@ def test_a_rate_from_lines() -> None:
     for names in (("a", "b"), ("tile of 4 KiB, 2 blocks", "tile of 16 KiB, 1 block")):
         with pytest.raises(InputError, match=f"'{names[0]}' must say how many KiB .* 1 block"):
             measured(Rate("", 0, A_CLOCK, "", names), twos)
+    longer = Rate("", 0, "clocks", "", ("tile of 4 KiB, 1 block", "tile of 16 KiB, 1 block"))
+    assert measured(longer, made) == pytest.approx(200)
     newer = line(name="pipe: a", taken="2026-12-02T00:00:00Z", k=100, us=3.0, sm_mhz=2000)
     assert measured(Rate("", 0, "clocks", "", ("a",)), [newer, *made]) == 60
     assert measured(Rate("", 0, "clocks", "", ("c",)), made) is None

@@ -15,37 +15,32 @@ from tilewright.bench.ladder import climb
 from tilewright.bench.record import load
 from tilewright.bench.rung_limits import (
     Limited,
+    clock,
     cluster,
     counts_of,
     depths,
     limited,
     newest,
     scaled,
+    store_clocks,
     streams,
     takes_turns,
 )
 from tilewright.dtypes import dtype_of
-from tilewright.emulator.report import Report
+from tilewright.emulator.report import Access, Report
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_named
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNELS, KernelRung
-from tilewright.model.rates import L2_RATE
+from tilewright.model.rates import L2_RATE, STORE_PARTS, STORE_ROW, WGMMA_STEP
 from tilewright.problem import Problem
 
 MEASURED = Path(__file__).parents[2] / "measurements"
 H200 = gpu_named("h200")
 MOST_WRONG = {"hgemm": 0.08, "tf32": 0.05, "simt": 0.10, "hopper": 0.08}  # of a measured time
 # Further off, and to go. sgemm_coalesced takes 1.26 clocks for each load that L1 serves, and loads
-# of one line that are all hits take 1.01 (measurements/pipes), so that it is something else. Of the
-# first rungs of wgmma the latency of TMA, the turns, the stores of 4 bytes a lane and the start of
-# blocks are not measured.
-OFF = {
-    "sgemm_coalesced": 0.20,
-    "hopper_wgmma": 0.15,
-    "hopper_ring": 0.13,
-    "hopper_roles": 0.10,
-}
+# of one line that are all hits take 1.01 (measurements/pipes), so that it is something else.
+OFF = {"sgemm_coalesced": 0.20}
 
 
 def problems(rung: KernelRung) -> Iterator[Problem]:
@@ -106,15 +101,17 @@ OPEN = {("hgemm_bcf_dbf", "hgemm_k_stages", "bf16")}
 def test_rungs_that_differ_by_more_than_3_percent_are_in_the_measured_order(
     measured_rungs: list[Limited],
 ) -> None:
+    """In clocks, which is what the model knows: the power cap leaves each rung another clock."""
     compared = 0
     for one, other in combinations(measured_rungs, 2):
         same = (one.rung.family, one.problem) == (other.rung.family, other.problem)
         assert one.measured is not None
         assert other.measured is not None
-        apart = one.measured.us / other.measured.us
+        clock = one.limits.mhz / other.limits.mhz
+        apart = one.measured.us / other.measured.us * clock
         if same and max(apart, 1 / apart) > 1.03:
             compared += 1
-            model = one.limits.predicted_us / other.limits.predicted_us
+            model = one.limits.predicted_us / other.limits.predicted_us * clock
             pair = (one.rung.name, other.rung.name, one.problem.dtype.name)
             assert ((model > 1) == (apart > 1)) is (pair not in OPEN), pair
     assert compared >= 5
@@ -142,7 +139,7 @@ def test_counts_of_two_depths_give_those_of_a_third(name: str) -> None:
     found = scaled(one, two, 3 * at_steps[0], at_steps)
     whole = counts_of(climb(rungs=name, m=m, n=n, k=k, engine="emulator", gpu="h200").reports[name])
     fields = ("mma_flops", "fma_issues", "shared_wavefronts", "load_bytes", "store_bytes")
-    of_bulk = ("wgmma_flops", "wgmma_bytes", "fill_bytes", "drain_bytes", "store_lines", "staged")
+    of_bulk = ("wgmma_flops", "wgmma_bytes", "fill_bytes", "drain_bytes", "store_clocks", "staged")
     for field in (*fields, "l1_clocks", *of_bulk):
         assert 6 * getattr(found, field) == getattr(whole, field), field
     assert 6 * found.instructions == pytest.approx(whole.instructions, rel=0.02)
@@ -167,14 +164,17 @@ def test_which_rungs_take_turns() -> None:
 
 @pytest.mark.usefixtures("compiler")
 def test_a_hopper_rungs_resources_by_hand() -> None:
-    """512 tiles of 128x256, 64 steps of 64: a multicast brings half of B, and C leaves by TMA."""
+    """512 tiles of 128x256, 64 steps of 64: a multicast brings half of B, and C leaves by TMA.
+
+    What is written into shared memory by TMA takes nothing of what is read there.
+    """
     problem = Problem(4096, 4096, 4096, dtype_of("bf16"))
     found = limited(KERNELS["hopper_store"], problem, H200).limits
     a_step = 512 * 64 / 132 / 1830  # us for one clock of each
     assert found.mhz == 1830
-    assert found.us["tensor"] == pytest.approx(a_step * 1024, rel=1e-3)
-    read, filled, c = 8 * 10240, 49152, 65536  # 8 wgmma read 2 and 8 KiB; 48 KiB arrive
-    moved = read + filled + 2 * c / 64  # C goes in by stmatrix and out by TMA
+    assert found.us["tensor"] == pytest.approx(a_step * WGMMA_STEP.value)
+    read, c = 8 * 10240, 65536  # 8 wgmma read 2 and 8 KiB
+    moved = read + 2 * c / 64  # C goes in by stmatrix and out by TMA
     assert found.us["shared"] == pytest.approx(a_step * moved / 128)
     assert found.us["l2"] == pytest.approx(a_step * (32768 + c / 64) / L2_RATE.value)
 
@@ -201,6 +201,42 @@ def test_wgmma_is_set_against_the_clock_that_it_ran_at() -> None:
         assert found.mhz == (1500 if at_1500 else 1830)
         alone = limited(rung, problem, H200).limits
         assert found.predicted_us == pytest.approx(alone.predicted_us * 1830 / found.mhz)
+
+
+def test_the_clock_is_the_median_of_a_rungs_lines() -> None:
+    """One reading of NVML's is off by more than rungs differ; lines of other code don't count."""
+    rung, problem = KERNELS["hopper_ring"], Problem(4096, 4096, 4096, dtype_of("bf16"))
+    line = newest(load(MEASURED), rung, problem, H200)
+    assert line is not None
+    lines = [replace(line, sm_mhz=mhz) for mhz in (1740, 1500, None, 1530)]
+    other = replace(line, sm_mhz=1980, source_hash="0" * 16)
+    assert clock([*lines, other, other, other], rung, problem, H200) == 1530
+    assert clock(lines[2:3], rung, problem, H200) is None
+    assert clock([other], rung, problem, H200) is None
+
+
+@pytest.mark.usefixtures("compiler")
+def test_tensor_cores_bind_the_wide_rungs(measured_rungs: list[Limited]) -> None:
+    """Those that multiply by wgmma and wait for no load."""
+    for each in measured_rungs:
+        if each.rung.family == "hopper" and each.rung.name != "hopper_wgmma":
+            assert each.limits.binding == "tensor", each.rung.name
+
+
+@pytest.mark.parametrize(
+    ("opcode", "sectors", "size", "clocks"),
+    [
+        ("st.global.u32", 4, 128, STORE_ROW.value),
+        ("st.global.v4.u32", 16, 512, 4 * STORE_ROW.value),
+        ("st.global.u32", 8, 128, STORE_PARTS.value),
+        ("st.shared.u32", 8, 128, 0),
+        ("ld.global.u32", 8, 128, 0),
+        ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group", 8, 256, 0),
+    ],
+)
+def test_what_a_store_costs(opcode: str, sectors: int, size: int, clocks: float) -> None:
+    access = Access(opcode, "k.cu", 1, "global", 1, 0, 0, sectors, 4, size)
+    assert store_clocks(access) == pytest.approx(clocks)
 
 
 @pytest.mark.usefixtures("compiler")

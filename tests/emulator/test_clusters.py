@@ -182,6 +182,39 @@ def test_mbarriers_of_the_other_block(
         np.testing.assert_array_equal(out, 7 * peers + (np.arange(64) ^ 33))
 
 
+def test_one_does_not_wait_at_an_mbarrier_of_another_block(compiler: str) -> None:
+    """There one arrives alone, says the PTX ISA; ptxas cannot see whose an address is."""
+    report = launch("""
+      __shared__ u64 b;
+      if (threadIdx.x == 0) init(&b, 1);
+      CLUSTER_SYNC();
+      if (threadIdx.x == 0) arrive(&b, rank() ^ 1);
+      u64 *there; asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(&b), "r"(rank() ^ 1));
+      asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.b64 p, [%0], 0; }"
+                   :: "l"(there) : "memory");
+      CLUSTER_SYNC();
+    """, np.zeros(1, "u4"))  # fmt: skip
+    assert kinds(report) == ["invalid-barrier"]
+    assert "is another block's, where one can arrive" in report.findings[0].message
+
+
+@pytest.mark.parametrize(("space", "expected"), [("::cluster", []), ("::cta", ["out-of-bounds"])])
+def test_the_space_says_whose_mbarrier_it_may_be(
+    compiler: str, space: str, expected: list[str]
+) -> None:
+    """As ld.shared::cta: an address of another block lies beyond one's own shared memory."""
+    report = launch(f"""
+      __shared__ u64 b;
+      if (threadIdx.x == 0) init(&b, 1);
+      CLUSTER_SYNC();
+      if (threadIdx.x == 0)
+        asm volatile("mbarrier.arrive.shared{space}.b64 _, [%0];"
+                     :: "r"(mapa(in_shared(&b), rank() ^ 1)) : "memory");
+      CLUSTER_SYNC();
+    """, np.zeros(1, "u4"))  # fmt: skip
+    assert kinds(report) == expected
+
+
 def test_blocks_that_wait_for_ever(compiler: str) -> None:
     report = launch("if (rank() == 0) { CLUSTER_SYNC(); } else { CLUSTER_ARRIVE(\"\"); }"
                     "if (rank() == 0) { CLUSTER_SYNC(); }"

@@ -366,6 +366,15 @@ def test_descriptors_that_differ_within_a_warpgroup(case: Case) -> None:
     assert "must give the same descriptor" in found(report, "divergent-aligned").message
 
 
+def test_a_descriptor_of_a_warp_that_is_elsewhere_does_not_count(case: Case) -> None:
+    """That the warp is not there is the only fault."""
+    away = "setp.eq.u32 %p2, %r2, {}; @%p2 mov.b64 %d11, 0x3FFF; @%p2 bra OUT;"
+    for warp in (0, 3):
+        body = (ZERO, away.format(warp), FENCE, FIRST, COMMIT, WAIT, "OUT:")
+        _, report = case.run(*body)
+        assert "took another path" in found(report, "divergent-aligned").message
+
+
 # --- what ptxas says --------------------------------------------------------------------
 
 SAID = (

@@ -6,45 +6,44 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.model.async_step import SHARED_BYTES, AsyncStep
-from tilewright.model.rates import L2_BURST, L2_LATENCY, TURN
+from tilewright.model.async_step import TURN_CLOCKS, AsyncStep, tma_clocks
+from tilewright.model.rates import SHARED_LATENCY, TMA_BURST, TMA_LATENCY, TURN
 
-LEFT = SHARED_BYTES - L2_BURST.value  # bytes a clock for products while tiles arrive
-ROLES = AsyncStep(1024, 8 * 10240, 49152, 4, turns=False)  # 128x256x64: 80 bytes a clock
-SINGLE = AsyncStep(512, 8 * 6144, 32768, 1, turns=True)  # 128x128x64: 96 bytes a clock
-
-
-def test_products_go_slower_while_tiles_arrive() -> None:
-    arriving = 49152 / L2_BURST.value
-    assert ROLES.arriving == pytest.approx(arriving)
-    assert ROLES.multiplying == pytest.approx(1024 + arriving * (1 - LEFT / 80))
+ROLES = AsyncStep(1130, 49152, 4, turns=False)  # 128x256x64
+SINGLE = AsyncStep(565, 32768, 1, turns=True)  # 128x128x64
 
 
-def test_products_that_leave_enough_are_not_disturbed() -> None:
-    assert replace(ROLES, read_bytes=1024 * LEFT).multiplying == pytest.approx(1024)
-    assert replace(ROLES, read_bytes=0).multiplying == pytest.approx(1024)
-    assert replace(ROLES, tensor=0, read_bytes=0).multiplying == 0
-
-
-def test_tiles_that_arrive_all_the_time_slow_all_products() -> None:
-    assert replace(ROLES, fill_bytes=1e6).multiplying == pytest.approx(1024 * 80 / LEFT)
+def test_a_load_by_tma_is_a_latency_and_its_bytes() -> None:
+    assert tma_clocks(0) == TMA_LATENCY.value
+    assert tma_clocks(32768) - tma_clocks(0) == pytest.approx(32768 / TMA_BURST.value)
+    assert ROLES.arriving == pytest.approx(49152 / TMA_BURST.value)
 
 
 def test_a_deep_ring_takes_what_its_slowest_pipe_takes() -> None:
-    assert ROLES.clocks(1) == ROLES.multiplying
+    """Tiles that arrive beside the products do not slow them."""
+    assert ROLES.clocks(1) == 1130
     slow = replace(ROLES, fill_bytes=1e6)
     assert slow.clocks(1) == slow.arriving
 
 
+def test_a_ring_too_shallow_for_a_load_shows_it() -> None:
+    one = replace(ROLES, buffers=1)
+    assert one.clocks(1) == pytest.approx(tma_clocks(49152) + 1130)
+    assert replace(ROLES, buffers=2).clocks(1) == pytest.approx(one.clocks(1) / 2)
+
+
 def test_one_slot_takes_load_and_products_in_turn_and_a_second_block_hides_half() -> None:
-    slot = L2_LATENCY.value + SINGLE.arriving + SINGLE.multiplying + TURN.value
+    slot = tma_clocks(32768) + 565 + TURN.value + SHARED_LATENCY.value
     assert SINGLE.clocks(1) == pytest.approx(slot)
     assert SINGLE.clocks(2) == pytest.approx(slot)  # two blocks make a step each meanwhile
-    assert SINGLE.clocks(4) == pytest.approx(4 * SINGLE.multiplying)  # the pipe is full
+    crowd = replace(SINGLE, fill_bytes=16384)
+    assert crowd.clocks(4) == pytest.approx(4 * 565)  # the pipe is full
+    assert SINGLE.clocks(4) == pytest.approx(4 * SINGLE.arriving)  # or what brings the tiles is
 
 
 def test_turns_are_left_where_a_ring_hides_the_loads() -> None:
     ring = replace(SINGLE, buffers=4)
-    assert ring.clocks(1) == pytest.approx(ring.multiplying + TURN.value)
-    assert replace(ring, turns=False).clocks(1) == ring.multiplying
-    assert ring.clocks(2) == pytest.approx(2 * ring.multiplying)  # the other block fills them
+    assert ring.clocks(1) == pytest.approx(565 + TURN_CLOCKS)
+    short = replace(ring, fill_bytes=16384)
+    assert replace(short, turns=False).clocks(1) == 565
+    assert short.clocks(2) == pytest.approx(2 * 565)  # the other block fills them

@@ -8,9 +8,10 @@ import pytest
 
 from tilewright.errors import InputError
 from tilewright.gpus import gpu_named
+from tilewright.model.async_step import tma_clocks
 from tilewright.model.limiter import Counts, Run, clock_mhz, flops_a_clock, limits
 from tilewright.model.queueing import round_time
-from tilewright.model.rates import L2_BURST, L2_LATENCY, L2_RATE
+from tilewright.model.rates import L2_BURST, L2_LATENCY, L2_RATE, STORE_ROW, WGMMA_STEP
 
 
 def test_one_customer_takes_the_sum() -> None:
@@ -165,16 +166,18 @@ def test_a_kernel_that_does_not_fit_is_refused() -> None:
         limits(STEP, Run(1, 0, 1, 1, 0), H200)
 
 
-def test_wgmma_runs_at_the_data_sheets_rate_and_reads_shared_memory() -> None:
-    """64x256x16: 128 clocks, and 10 KiB; 48 KiB that arrive and 64 KiB that leave are 896 more."""
+def test_wgmma_runs_at_its_measured_rate_and_reads_shared_memory() -> None:
+    """64x256x16: an eighth of a step's clocks, and 10 KiB; 64 KiB that leave are 512 clocks more,
+    and 48 KiB that arrive none.
+    """
     assert flops_a_clock(H200) == pytest.approx(4096, rel=1e-3)
     counts = Counts(
         0, 0, 5, 0, 0, 0, wgmma_flops=2 * 64 * 256 * 16, wgmma_bytes=10240, fill_bytes=49152,
         drain_bytes=65536,
     )  # fmt: skip
     us = limits(counts, Run(132, 1, 1, 4, 0), H200, mhz=1000).us
-    assert us["tensor"] == pytest.approx(0.128, rel=1e-3)
-    assert us["shared"] == pytest.approx(0.005 + 0.080 + 0.896)
+    assert us["tensor"] * 1000 == pytest.approx(WGMMA_STEP.value / 8)
+    assert us["shared"] == pytest.approx(0.005 + 0.080 + 0.512)
 
 
 def test_a_clock_that_is_known_is_reckoned_with() -> None:
@@ -186,14 +189,35 @@ def test_a_clock_that_is_known_is_reckoned_with() -> None:
 
 def test_blocks_that_stay_wait_for_one_load_and_stores_follow_the_products() -> None:
     """By hand: four waves of a block each, 10 steps of 1000 clocks; C is staged, then stored."""
-    counts = Counts(0, 0, 0, 0, 0, 6200, fill_bytes=10 * 6100, store_lines=300, staged=50)
-    first, leaving = L2_LATENCY.value + 6100 / L2_BURST.value, 6200 / L2_RATE.value + 50
-    for lines, takes in ((0.0, leaving), (300.0, 300 + 50)):
+    counts = Counts(0, 0, 0, 0, 0, 6200, fill_bytes=10 * 6100, staged=50)
+    first, leaving = tma_clocks(6100), 6200 / L2_RATE.value + 50
+    for store_clocks, takes in ((0.0, leaving), (300.0, 300 + 50)):
         for persistent, loads in ((False, 4), (True, 1)):
             run = Run(4 * 132, 1, 10, 4, 0, persistent=persistent)
-            found = limits(replace(counts, store_lines=lines), run, H200, lambda _: 1000.0, 1000)
+            stored = replace(counts, store_clocks=store_clocks)
+            found = limits(stored, run, H200, lambda _: 1000.0, 1000)
             expected = 4 * (10 * 1000 + takes) + loads * first
             assert found.predicted_us * 1000 == pytest.approx(expected)
+
+
+def test_bulk_stores_run_beside_the_next_tiles_products() -> None:
+    """By hand: as above, but 100 rows of 128 bytes leave by themselves; blocks that stay wait for
+    the last of them.
+    """
+    counts = Counts(0, 0, 0, 0, 0, 12800, fill_bytes=10 * 6100, drain_bytes=12800, staged=50)
+    ends = tma_clocks(6100) + 100 * STORE_ROW.value
+    for persistent, waited in ((False, 4), (True, 1)):
+        run = Run(4 * 132, 1, 10, 4, 0, persistent=persistent)
+        found = limits(counts, run, H200, lambda _: 1000.0, 1000)
+        expected = 4 * (10 * 1000 + 50) + waited * ends
+        assert found.predicted_us * 1000 == pytest.approx(expected)
+
+
+def test_a_load_by_tma_has_its_own_latency() -> None:
+    counts = of(128, fill_bytes=128 * 16384)
+    us = limits(counts, Run(132, 1, 128, 1, 0), H200).us
+    assert us["latency"] * 1830 == pytest.approx(128 * tma_clocks(16384))
+    assert us["latency"] * 1830 != pytest.approx(128 * LOAD)
 
 
 def test_turns_are_latency() -> None:

@@ -20,7 +20,9 @@ from tilewright.bench.includes import code_of
 from tilewright.bench.protocol import Candidate, Settings, Timing, measure
 from tilewright.bench.survey import probe_launch, probe_text
 from tilewright.errors import InputError
+from tilewright.launch import Param, Record
 from tilewright.model.rates import A_CLOCK, Rate
+from tilewright.tensormap import TensorMap
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,6 +34,13 @@ if TYPE_CHECKING:
 _KIB, _MIB = 1024, 1024 * 1024
 _TILES_BYTES = 16 * _MIB  # that l2_tile walks over: the L2 of any GPU it is for holds them
 _WARP = 32
+_HOPPER = "sm_90"  # whose TMA and wgmma the probes of both need
+_WGMMA_ARCH = "sm_90a"
+_ROW_BYTES = 128  # of a box: 64 elements of 16 bits
+_BOX_ROWS = 64  # at most, in the probes of TMA
+_SLOTS = 4  # of the ring in wgmma_step.cu
+_SHARED_READS = 2 * _MIB  # that the tiles of wgmma_step walk over
+_MAP = Record("PROBE_MAP", map="map")
 _FMA_REPEAT = 256  # multiply-adds a thread and step: REPEAT x ROWS x COLUMNS in fma.cu
 _CHASE_REPEAT = 32  # loads a chain and step: REPEAT in chase.cu
 _SETTINGS = Settings(rounds=7, round_us=10_000.0, warmup_us=20_000.0, lead_in_us=10_000.0)
@@ -56,10 +65,24 @@ class Pipe:
     reads: int
     latency: bool = False
 
+    @property
+    def inputs(self) -> str:
+        """What the input holds: 1.0 for what FMAs multiply, zeros for wgmma, which else would run
+        into the power cap."""
+        return {"fma": "ones", "wgmma_step": "zeros"}.get(
+            self.probe, "words that hold their own offset"
+        )
+
+    @property
+    def by_tma(self) -> bool:
+        return self.probe in ("tma_tile", "wgmma_step")
+
     def words(self) -> npt.NDArray[np.uint32]:
-        """The input: 32-bit words of their own offsets, or 1.0 for what is multiplied."""
-        if self.probe == "fma":
+        """The input, 32 bits each."""
+        if self.inputs == "ones":
             return np.ones(self.reads // 4, np.float32).view(np.uint32)
+        if self.inputs == "zeros":
+            return np.zeros(self.reads // 4, np.uint32)
         return np.arange(0, self.reads, 4, dtype=np.uint32)
 
 
@@ -87,7 +110,8 @@ def figure(line: record.Measurement) -> Figure:
 def measured(rate: Rate, lines: Iterable[record.Measurement]) -> float | None:
     """The value that the newest lines of a rate's pipes give, in its unit; None without them.
 
-    `lines` are of one GPU. Raises: InputError for two pipes that are no tiles of one block.
+    `lines` are of one GPU. Raises: InputError for bytes a clock of two pipes that are no tiles of
+    one block.
     """
     newest: dict[str, record.Measurement] = {}
     for line in sorted(lines, key=lambda line: line.taken):
@@ -97,6 +121,8 @@ def measured(rate: Rate, lines: Iterable[record.Measurement]) -> float | None:
     if not rate.pipes or not newest.keys() >= set(rate.pipes):
         return None
     clocks = [figure(newest[name]).clocks for name in rate.pipes]
+    if len(clocks) > 1 and rate.unit != A_CLOCK:
+        return clocks[1] - clocks[0]
     if len(clocks) > 1:
         small, large = (_tile_bytes(name) for name in rate.pipes)
         return (large - small) / (clocks[1] - clocks[0])
@@ -153,6 +179,29 @@ def _l2_tile(size: int, threads: int, blocks: int) -> Pipe:
     return Pipe(name, "l2_tile", defines, threads, blocks, 2000, 1, unit, _TILES_BYTES, True)
 
 
+def _tma_tile(size: int) -> Pipe:
+    """One box of 1 KiB is the latency; larger tiles show the burst that follows it."""
+    unit, defines = "tiles of a block, one after the other", (("BYTES", size),)
+    name = f"TMA tile of {size // _KIB} KiB, 1 block"
+    return Pipe(name, "tma_tile", defines, _WARP, 1, 2000, 1, unit, _TILES_BYTES, True)
+
+
+def _wgmma_step(columns: int, what: str = "", fill: int = 0, turns: int = 0) -> Pipe:
+    defines = (
+        ("COLUMNS", columns), ("FILL", fill), ("TURNS", turns),
+        ("SMEM_BYTES", _SLOTS * (128 + columns) * _ROW_BYTES + _KIB),
+    )  # fmt: skip
+    name, unit = f"wgmma step of 128x{columns}x64{what}", "K steps of a block"
+    return Pipe(name, "wgmma_step", defines, 384, 1, 4000, 1, unit, _SHARED_READS, True)
+
+
+def _store(name: str, rows: int) -> Pipe:
+    """64 stores a thread of a block of 256, each SM to a tile of 64 KiB."""
+    unit = "requests of a multiprocessor"
+    defines = (("ROWS", rows),)
+    return Pipe(name, "store", defines, 256, 1, 500, 64 * 256 // _WARP, unit, _TILES_BYTES)
+
+
 PIPES: tuple[Pipe, ...] = (
     _fma("FMA latency", 1, 1, _WARP, 1, 1000),
     _fma("FMA rate, 8x8 a thread", 8, 8, 256, 2, 2000),
@@ -175,6 +224,14 @@ PIPES: tuple[Pipe, ...] = (
         for size, threads in ((512, _WARP), (4 * _KIB, 256), (16 * _KIB, 256))
         for blocks in (1, 2)
     ),
+    *map(_tma_tile, (_KIB, 16 * _KIB, 32 * _KIB)),
+    _wgmma_step(128),
+    _wgmma_step(128, ", tiles arriving", fill=1),
+    _wgmma_step(128, ", in turns", turns=1),
+    _wgmma_step(256),
+    _wgmma_step(256, ", tiles arriving", fill=1),
+    _store("store rate, 1 row of 128 bytes", 1),
+    _store("store rate, 8 rows of 16 bytes", 8),
 )
 
 
@@ -183,26 +240,49 @@ PIPES: tuple[Pipe, ...] = (
 
 def pipe_launch(engine: Engine, pipe: Pipe, words: Buffer, out: Buffer, steps: int) -> Launch:
     """`out` takes a 32-bit word of each thread of `blocks_per_sm` blocks a multiprocessor."""
-    params = [words.address.to_bytes(8, "little"), out.address.to_bytes(8, "little")]
-    if pipe.probe.startswith("l2"):
+    first: Param = words.address.to_bytes(8, "little")
+    params = [first, out.address.to_bytes(8, "little")]
+    if pipe.by_tma:
+        params[0] = _MAP.pack(map=_boxes(pipe, words))
+        params.append((pipe.reads // _ROW_BYTES).to_bytes(4, "little"))
+    elif pipe.probe.startswith("l2"):
         params.append((pipe.reads // 16).to_bytes(4, "little"))
     params.append(steps.to_bytes(4, "little"))
     defines = tuple(
         (name, str(value)) for name, value in (("THREADS", pipe.threads), *pipe.defines)
     )
     grid = out.shape[0] // pipe.threads
-    return probe_launch(engine, pipe.probe, grid, pipe.threads, tuple(params), defines)
+    shared = dict(pipe.defines).get("SMEM_BYTES", 0)
+    arch = _WGMMA_ARCH if pipe.by_tma else None
+    return probe_launch(
+        engine, pipe.probe, grid, pipe.threads, tuple(params), defines, shared, arch
+    )
+
+
+def _boxes(pipe: Pipe, words: Buffer) -> TensorMap:
+    """The input as rows of 64 bf16, in boxes of at most 64 rows, swizzled as wgmma wants them."""
+    rows = min(dict(pipe.defines).get("BYTES", _BOX_ROWS * _ROW_BYTES) // _ROW_BYTES, _BOX_ROWS)
+    columns = _ROW_BYTES // 2
+    shape = (columns, pipe.reads // _ROW_BYTES)
+    return TensorMap("bf16", words.address, shape, (_ROW_BYTES,), (columns, rows), swizzle="128B")
+
+
+def pipes_of(arch: str) -> tuple[Pipe, ...]:
+    """Those that a GPU of this architecture has."""
+    return tuple(pipe for pipe in PIPES if arch == _HOPPER or not pipe.by_tma)
 
 
 def measure_pipes(engine: GpuEngine) -> list[record.Measurement]:
-    """One line for each name in PIPES; of several launches of one name, that of the best.
+    """One line for each name in PIPES that this GPU has; of several launches of one name, that of
+    the best.
 
     Raises: EngineError when the GPU fails.
-    Cost: about 10 s and 100 MiB of GPU memory.
+    Cost: about 15 s and 200 MiB of GPU memory.
     """
     meter = telemetry.Meter(engine.uuid)
+    chosen = pipes_of(engine.arch)
     candidates = []
-    for number, pipe in enumerate(PIPES):
+    for number, pipe in enumerate(chosen):
         words = engine.upload(pipe.words())
         out = engine.empty((engine.sms * pipe.blocks_per_sm * pipe.threads,), np.dtype(np.uint32))
         launch = pipe_launch(engine, pipe, words, out, pipe.steps)
@@ -214,7 +294,7 @@ def measure_pipes(engine: GpuEngine) -> list[record.Measurement]:
     taken = record.now()
     timings = measure(candidates, engine, _SETTINGS, meter.read)
     best: dict[str, tuple[Pipe, Timing]] = {}
-    for pipe, timing in zip(PIPES, timings, strict=True):
+    for pipe, timing in zip(chosen, timings, strict=True):
         there = best.get(pipe.name)
         if there is None or _each(pipe, timing) < _each(*there):
             best[pipe.name] = (pipe, timing)
@@ -240,7 +320,7 @@ def _line(engine: GpuEngine, taken: str, pipe: Pipe, timing: Timing) -> record.M
         k=pipe.each * pipe.steps,
         layout="nn",
         dtype="fp32",
-        inputs="ones" if pipe.probe == "fma" else "words that hold their own offset",
+        inputs=pipe.inputs,
         seed=0,
         us=timing.us,
         us_samples=timing.us_samples,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache
+from statistics import median
 from typing import TYPE_CHECKING
 
 from tilewright.bench.inputs import operands
@@ -21,15 +22,15 @@ from tilewright.errors import InputError
 from tilewright.gpus import Gpu, gpu_reported
 from tilewright.ladder.hopper_rung import HopperRung
 from tilewright.ladder.rungs import KERNEL, KernelRung
-from tilewright.model.async_step import AsyncStep
-from tilewright.model.limiter import Counts, Limits, Played, Run, flops_a_clock, limits
+from tilewright.model.async_step import TURN_CLOCKS, AsyncStep
+from tilewright.model.limiter import WGMMA_FLOPS, Counts, Limits, Played, Run, limits
 from tilewright.model.occupancy import blocks_per_sm
 from tilewright.model.raster import Grid, order_named, wave_reads
-from tilewright.model.rates import TURN
+from tilewright.model.rates import STORE_PARTS, STORE_ROW
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:
-    from tilewright.emulator.report import Report
+    from tilewright.emulator.report import Access, Report
 
 _WGMMA = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m(\d+)n(\d+)k(\d+)\.")
 _WARPS_OF_A_GROUP = 4  # that issue one wgmma together
@@ -81,11 +82,11 @@ def limited(
     blocks = math.prod(cluster(rung))
     first, second = counts_of(few, blocks), counts_of(many, blocks)
     counts = scaled(first, second, run.steps, (low, high))
+    lines = list(lines)
     measured = newest(lines, rung, problem, gpu)
     if counts.wgmma_flops:
-        play = _pipes(rung, first, second, high - low, gpu)
-        mhz = None if measured is None else measured.sm_mhz
-        found = limits(counts, run, gpu, play, mhz)
+        play = _pipes(rung, first, second, high - low)
+        found = limits(counts, run, gpu, play, clock(lines, rung, problem, gpu))
         return Limited(rung, problem, gpu, found, run, measured, "pipes")
     l2_share = _l2_share(rung, problem, counts)
     counts = replace(counts, load_bytes=counts.load_bytes * l2_share)
@@ -113,16 +114,15 @@ def _run(rung: KernelRung, problem: Problem, gpu: Gpu) -> Run:
         _dram_bytes(rung, problem, gpu, held),
         streams(rung),
         rung.persistent,
-        TURN.value if takes_turns(rung) else 0.0,
+        TURN_CLOCKS if takes_turns(rung) else 0.0,
     )
 
 
-def _pipes(rung: KernelRung, few: Counts, many: Counts, steps: int, gpu: Gpu) -> Played:
+def _pipes(rung: KernelRung, few: Counts, many: Counts, steps: int) -> Played:
     """What a K step takes whose loads and products run by themselves; the counts differ by so
     many steps."""
     step = AsyncStep(
-        (many.wgmma_flops - few.wgmma_flops) / steps / flops_a_clock(gpu),
-        (many.wgmma_bytes - few.wgmma_bytes) / steps,
+        (many.wgmma_flops - few.wgmma_flops) / steps / WGMMA_FLOPS,
         (many.fill_bytes - few.fill_bytes) / steps,
         rung.buffers,
         takes_turns(rung),
@@ -233,7 +233,7 @@ def counts_of(report: Report, blocks: int = 1) -> Counts:
         wgmma_bytes=totals["wgmma_shared_bytes"],
         fill_bytes=totals["bulk_load_bytes"] + totals["multicast_bytes"],
         drain_bytes=totals["bulk_store_bytes"],
-        store_lines=_l1_clocks(report, "st.global") if wgmma_flops else 0.0,
+        store_clocks=sum(map(store_clocks, report.accesses)) if wgmma_flops else 0.0,
         staged=totals["shared_wavefronts"] if wgmma_flops else 0.0,
     )
     each = Counts(*(value / blocks for value in astuple(counts)))
@@ -251,6 +251,15 @@ def _flops_of_wgmma(issued: tuple[str, int]) -> float:
 
 def _l1_clocks(report: Report, opcode: str) -> float:
     return sum(l1_clocks(each) for each in report.accesses if each.opcode.startswith(opcode))
+
+
+def store_clocks(access: Access) -> float:
+    """Of a store from registers to global memory, by its sectors: whole ones, or parts of them,
+    which cost twice as much."""
+    if not access.opcode.startswith("st.global"):
+        return 0.0
+    whole = access.bytes == access.sectors * SECTOR
+    return access.sectors * (STORE_ROW.value / 4 if whole else STORE_PARTS.value / 8)
 
 
 def _scale(products: Iterable[str]) -> float:
@@ -286,8 +295,24 @@ def newest(
     lines: Iterable[Measurement], rung: KernelRung, problem: Problem, gpu: Gpu
 ) -> Measurement | None:
     """The latest line of this rung's present code on this problem and GPU."""
+    mine = _lines_of(lines, rung, problem, gpu)
+    return max(mine, key=lambda line: line.taken, default=None)
+
+
+def clock(
+    lines: Iterable[Measurement], rung: KernelRung, problem: Problem, gpu: Gpu
+) -> float | None:
+    """The median of the SM clocks, in MHz, that the lines of this rung's present code on this
+    problem and GPU read: NVML's reading of one of them is off by up to 5 %."""
+    mine = _lines_of(lines, rung, problem, gpu)
+    return median(clocks) if (clocks := [line.sm_mhz for line in mine if line.sm_mhz]) else None
+
+
+def _lines_of(
+    lines: Iterable[Measurement], rung: KernelRung, problem: Problem, gpu: Gpu
+) -> list[Measurement]:
     here = hash_of(rung)
-    mine = [
+    return [
         line
         for line in lines
         if (line.name, line.source_hash) == (rung.name, here)
@@ -295,4 +320,3 @@ def newest(
         and (line.dtype, line.layout) == (problem.dtype.name, problem.layout)
         and gpu_reported(line.machine) == gpu
     ]
-    return max(mine, key=lambda line: line.taken, default=None)

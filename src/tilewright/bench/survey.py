@@ -25,7 +25,7 @@ from tilewright.bench.protocol import (
 from tilewright.bench.roofs import COPY, EMPTY, LIBRARY, MIB, RATE, READ, Roofs, from_lines
 from tilewright.build import Source, build
 from tilewright.errors import EngineError, InputError
-from tilewright.launch import Launch
+from tilewright.launch import Launch, Param
 from tilewright.problem import Problem
 
 if TYPE_CHECKING:
@@ -99,12 +99,17 @@ def probe_launch(
     name: str,
     grid: int,
     threads: int,
-    params: tuple[bytes, ...],
+    params: tuple[Param, ...],
     defines: tuple[tuple[str, str], ...] = (),
+    shared_bytes: int = 0,
+    arch: str | None = None,
 ) -> Launch:
-    """The probe's launch on `grid` blocks. Cost: a compilation, or a look into the cache."""
-    artifact = build(Source(f"probes/{name}.cu", probe_text(name), defines), engine.arch)
-    return Launch(artifact, "probe", (grid, 1, 1), (threads, 1, 1), params)
+    """The probe's launch on `grid` blocks, built for `arch` where the GPU's is not enough.
+
+    Cost: a compilation, or a look into the cache.
+    """
+    artifact = build(Source(f"probes/{name}.cu", probe_text(name), defines), arch or engine.arch)
+    return Launch(artifact, "probe", (grid, 1, 1), (threads, 1, 1), params, shared_bytes)
 
 
 def memory_params(first: int, second: int, size_bytes: int) -> tuple[bytes, ...]:

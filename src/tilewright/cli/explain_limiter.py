@@ -50,8 +50,8 @@ def limiter(
     Each resource alone would take the time shown; the largest binds. The time of all together is
     a model: of resident blocks that queue for the pipes; for kernels of FMAs of the machine code
     that all warps of a multiprocessor play through clock by clock; for those of wgmma of pipes
-    that run by themselves, at the clock of the measurement where one is given, since these run
-    into the power cap.
+    that run by themselves, at the median clock of its measurements where some are given, since
+    these run into the power cap.
 
     Example: tilewright explain limiter hgemm_bcf
 

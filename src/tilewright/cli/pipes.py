@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def pipes(*, record: Path | None = None, json: JsonTarget = None) -> int:
-    """Measure rates and latencies of FMAs, shared memory, L1 and L2 on this GPU (about 15 s).
+    """Measure rates and latencies of FMAs, shared memory, L1, L2, stores, and on an H100 or H200
+    of TMA and wgmma (about 20 s).
 
     They are what `tilewright explain limiter` reckons with. Needs a GPU.
 

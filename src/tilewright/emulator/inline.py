@@ -47,6 +47,8 @@ def inlined(module: Module, kernel: Kernel) -> Kernel:
         required_threads=kernel.required_threads,
         required_cluster=kernel.required_cluster,
         most_threads=kernel.most_threads,
+        most_registers=kernel.most_registers,
+        least_blocks=kernel.least_blocks,
         problem=kernel.problem,
     )
     _Inliner(module, made).body(kernel, {}, "", ())

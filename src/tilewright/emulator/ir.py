@@ -204,6 +204,8 @@ class Kernel:
     variables: dict[str, Variable] = field(default_factory=dict)
     required_threads: tuple[int, int, int] | None = None  # .reqntid
     most_threads: int | None = None  # the product of .maxntid
+    most_registers: int | None = None  # .maxnreg, of a thread
+    least_blocks: int | None = None  # .minnctapersm, of a multiprocessor
     required_cluster: tuple[int, int, int] | None = None  # .reqnctapercluster
     problem: UnsupportedError | None = None  # the first thing in it that was not understood
     returns: list[Parameter] = field(default_factory=list)  # of a function

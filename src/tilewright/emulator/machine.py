@@ -29,6 +29,7 @@ from tilewright.emulator.mbarriers import Mbarriers
 from tilewright.emulator.origins import NEVER
 from tilewright.emulator.peer_watch import PeerWatch
 from tilewright.emulator.program import Program
+from tilewright.emulator.register_pool import RegisterPool
 from tilewright.emulator.repetition import Repetition
 from tilewright.emulator.schedule import Lockstep, Schedule
 from tilewright.emulator.shared import SharedMemory
@@ -89,6 +90,7 @@ class Machine:
         self.cluster_barrier = ClusterBarrier(self)
         self.peer_watch = PeerWatch(self)
         self.warpgroups = Warpgroups(self)
+        self.register_pool = RegisterPool(self)
 
     def _hazards(self, shared_bytes: int) -> Hazards | None:
         if self.trace.arrays is None:
@@ -150,6 +152,7 @@ class Machine:
                 self._watch(number)
         self.barriers.deadlock()
         self.cluster_barrier.deadlock()
+        self.register_pool.deadlock()
         return True
 
     def _idles(self, number: int) -> bool:

@@ -26,6 +26,12 @@ _EXPECTED, _BYTES, _PHASE, _MARK = 20, 40, 61, 62
 _ZERO_BYTES = 1 << 20
 _NONE = "no mbarrier lies at {:#x}: mbarrier.init has not run, or something was stored over it"
 _TOO_MANY = "more arrive at the mbarrier at {:#x} than it was made for"
+_TOO_FAR = f"the bytes that are missing at the mbarrier at {{:#x}} must be {MOST:,} at most"
+_IN_USE = (
+    "it makes anew the mbarrier at {:#x}, which is in use: all must have waited there, and then "
+    "mbarrier.inval comes first"
+)
+_FOREIGN = "the mbarrier at {:#x} is another block's, where one can arrive, and nothing else"
 _COMPLETES = "it says .noComplete, and completes the phase of the mbarrier at {:#x}"
 
 
@@ -60,7 +66,38 @@ class Mbarriers:
         self._tracked: list[_Tracked] = []
         self._has_changed = False
         self.inits = MbarrierInits(machine)
+        self._left: dict[int, int] = {}  # place of the word → what was last counted there
         self._phases: dict[int, int] = {}  # how many have ended, over all that were made there
+
+    def make(self, access: Access, count: Array) -> None:
+        """mbarrier.init, for so many arrivals; one that is in use is reported."""
+        count = self.within(access, count, 1, "its count")
+        index, on = self._machine.shared.places(access)
+        memory, words = self._words(), index[on].tolist()
+        used = [_in_use(word) and self._left.get(at) == word
+                for at, word in zip(words, memory[words].tolist(), strict=True)]  # fmt: skip
+        self._fault("invalid-barrier", access, _IN_USE, on, np.array(used, bool))
+        self._machine.shared.store(access, _fresh(count))
+        self._left.update(zip(words, memory[words].tolist(), strict=True))
+        self.inits.made(access)
+
+    def within(self, access: Access, number: Array, least: int, what: str) -> Array:
+        """Numbers from registers, int64, brought to `least` to MOST; others are reported."""
+        _, on = self._machine.shared.places(access)
+        given = np.broadcast_to(number.astype(np.int64), on.shape)
+        kept: Array = np.clip(given, least, MOST)
+        if (bad := (given != kept)[on]).any():
+            why = f"{what} {int(given[on][bad.argmax()]):,} must be {least} to {MOST:,}"
+            self._fault("invalid-barrier", access, why, on, bad)
+        return kept
+
+    def check_own(self, access: Access) -> None:
+        """Reports lanes that mean an mbarrier of another block."""
+        if access.rows is None:
+            return
+        _, on = self._machine.shared.places(access)
+        own = np.arange(self._machine.blocks).reshape(-1, 1, 1)
+        self._fault("invalid-barrier", access, _FOREIGN, on, (access.rows != own)[on])
 
     def arrive(self, access: Access, arrival: Arrival) -> Array:
         """The words [B, W, 32] that each lane found: its token of the phase."""
@@ -130,6 +167,12 @@ class Mbarriers:
             self._fault("invalid-barrier", access, _TOO_MANY, lanes,
                         np.isin(index[lanes], words[pending < 0]))  # fmt: skip
             pending = np.maximum(pending, 0)
+        if (far := np.abs(due) > MOST).any():
+            if where is not None:
+                access, index, lanes = where
+                self._fault("invalid-barrier", access, _TOO_FAR, lanes,
+                            np.isin(index[lanes], words[far]))  # fmt: skip
+            due = np.clip(due, -MOST, MOST)
         ends = (pending == 0) & (due == 0)
         if ends.any():
             if where is not None and not arrival.may_complete:
@@ -144,6 +187,7 @@ class Mbarriers:
         new = np.int64(1) << _MARK | phase << _PHASE | (due + _ZERO_BYTES) << _BYTES
         new |= expected << _EXPECTED | np.where(ends, expected, pending)
         memory[words] = new.astype(np.uint64)
+        self._left.update(zip(words.tolist(), new.tolist(), strict=True))
         self._has_changed = True
 
     def changed(self) -> bool:
@@ -301,7 +345,7 @@ class Mbarriers:
 _NOTHING: Array = np.zeros(0, np.int64)
 
 
-def fresh(count: Array) -> Array:
+def _fresh(count: Array) -> Array:
     """The word of an mbarrier that waits for so many arrivals."""
     wide = count.astype(np.uint64)
     word: Array = wide | wide << np.uint64(_EXPECTED) | np.uint64(_ZERO_BYTES << _BYTES)
@@ -342,6 +386,13 @@ def _warps(index: Array, on: Array) -> list[tuple[int, int, int]]:
     block, warp, lane = np.nonzero(on)
     rows = np.unique(np.stack([block, warp, index[block, warp, lane]], 1), axis=0)
     return [(one, who, word) for one, who, word in rows.tolist()]
+
+
+def _in_use(word: int) -> bool:
+    """Whether somebody has arrived in the present phase, or bytes are missing."""
+    expected = word >> _EXPECTED & MOST
+    due = (word >> _BYTES & (2 * _ZERO_BYTES - 1)) - _ZERO_BYTES
+    return word >> _MARK == 1 and (word & MOST != expected or due != 0)
 
 
 def _state(word: int) -> str:

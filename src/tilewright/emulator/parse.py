@@ -52,7 +52,7 @@ _REGISTERS = re.compile(
 )
 _RANGE = re.compile(r"(%?[\w$]+)\s*<\s*(\d+)\s*>$")
 _THREADS = re.compile(
-    r"\.(maxntid|reqntid|reqnctapercluster)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?"
+    r"\.(maxntid|reqntid|reqnctapercluster|maxnreg|minnctapersm)\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?"
 )
 
 _MOST_REGISTERS = 1 << 20  # of one range: more is a typing error that would eat the memory
@@ -207,8 +207,12 @@ class _Reader:
                 kernel.required_threads = (x, y, z)
             elif limit[1] == "reqnctapercluster":
                 kernel.required_cluster = (x, y, z)
-            else:
+            elif limit[1] == "maxntid":
                 kernel.most_threads = prod((x, y, z))
+            elif limit[1] == "maxnreg":
+                kernel.most_registers = x
+            else:
+                kernel.least_blocks = x
         if kernel.name in self.module.kernels:
             raise ValueError(f"the kernel {kernel.name} is defined twice")
         self.module.kernels[kernel.name] = kernel

@@ -20,6 +20,7 @@ from tilewright.emulator.machine_code import MachineCode
 from tilewright.emulator.module_header import note_on_counts
 from tilewright.emulator.part import Part
 from tilewright.emulator.program import Program
+from tilewright.emulator.register_pool import remarks_on
 from tilewright.emulator.report_totals import totals_of
 from tilewright.emulator.timeline import Timeline
 from tilewright.emulator.timeline_view import timeline_text
@@ -329,6 +330,7 @@ def make_report(program: Program, trace: Trace) -> Report:
         printed=list(trace.printed),
         target=program.target,
         checked=trace.arrays is not None,
+        remarks=remarks_on(program.kernel),
         bulk=bulk,
         timeline=trace.timeline,
     )

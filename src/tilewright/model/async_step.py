@@ -3,11 +3,9 @@
 A block's tiles wait in `buffers` slots of a ring. Nobody issues what moves or multiplies them, so a
 step takes what its slowest pipe takes, as far as slots and waits let the pipes run side by side:
 
-  tensor pipe     the products. Both operands come out of shared memory meanwhile, read_bytes in
-                  all, and shared memory gives and takes 128 bytes a clock.
-  link to L2      the next tiles, as fast as L2 sends to one multiprocessor; they are written into
-                  the same shared memory. While they arrive, products get only what is left of its
-                  128 bytes; where they need more, they go slower.
+  tensor pipe     the products, with both operands out of shared memory.
+  TMA             the next tiles, as fast as they arrive in one multiprocessor. They do not disturb
+                  the products: the probes took no longer where tiles arrived beside them.
   a slot          is loaded, waits for its products, and is free again when these are done.
   a turn          where all warps wait for the products of a step before they begin the next, the
                   tensor pipe stands still from one to the next.
@@ -19,21 +17,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.model.rates import L2_BURST, L2_LATENCY, TURN
+from tilewright.model.rates import SHARED_LATENCY, TMA_BURST, TMA_LATENCY, TURN
 
-SHARED_BYTES = 128  # that shared memory gives or takes in a clock: a wavefront
+# The probe of turns waits for no tiles: a rung also tests the mbarrier of its slot, which is a word
+# of shared memory, once the warps have met.
+TURN_CLOCKS = TURN.value + SHARED_LATENCY.value
+
+
+def tma_clocks(tile_bytes: float) -> float:
+    """From the issue of a tile's copies to all of its bytes in shared memory."""
+    return TMA_LATENCY.value + tile_bytes / TMA_BURST.value
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncStep:
-    """One K step of one block: `tensor` clocks of products, which read `read_bytes` of shared
-    memory, and `fill_bytes` of tiles that arrive there, from other blocks' multicasts too.
+    """One K step of one block: `tensor` clocks of products, and `fill_bytes` of tiles that arrive
+    in its shared memory, from other blocks' multicasts too.
 
     `turns` says that no products are left in flight from a step to the next.
     """
 
     tensor: float
-    read_bytes: float
     fill_bytes: float
     buffers: int
     turns: bool
@@ -41,25 +45,11 @@ class AsyncStep:
     @property
     def arriving(self) -> float:
         """Clocks in which the tiles of a step arrive, after the latency of the first byte."""
-        return self.fill_bytes / L2_BURST.value
-
-    @property
-    def multiplying(self) -> float:
-        """Clocks of the products while tiles arrive beside them."""
-        if not self.tensor:
-            return 0.0
-        needed = self.read_bytes / self.tensor
-        left = SHARED_BYTES - L2_BURST.value
-        pace = min(1.0, left / needed) if needed else 1.0
-        done = self.arriving * pace  # of the products, in clocks that they take undisturbed
-        if done >= self.tensor:
-            return self.tensor / pace
-        return self.arriving + self.tensor - done
+        return self.fill_bytes / TMA_BURST.value
 
     def clocks(self, blocks: int) -> float:
         """Clocks in which each of so many resident blocks makes one step."""
-        turn = TURN.value if self.turns else 0.0
-        alone = self.multiplying + turn
-        slot = L2_LATENCY.value + self.arriving + alone
-        pipes = blocks * max(self.multiplying, self.arriving)
+        alone = self.tensor + (TURN_CLOCKS if self.turns else 0.0)
+        slot = tma_clocks(self.fill_bytes) + alone
+        pipes = blocks * max(self.tensor, self.arriving)
         return max(pipes, alone, slot / self.buffers)

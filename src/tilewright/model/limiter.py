@@ -7,12 +7,13 @@ of mma that is estimated by treating the resident blocks of an SM as customers o
 code of a K step is played through (model.replay); of those whose loads and products run by
 themselves, as on Hopper, a step takes what its slowest pipe takes (model.async_step).
 
-  tensor    mma instructions, at the rate that mma.sync reaches; wgmma, at the data sheet's
+  tensor    mma instructions and wgmma, at the rates that each reaches
   fma       fp32 instructions, 32 lanes each, on the FMA pipes
-  shared    wavefronts of shared memory, one a clock, or 128 bytes of what wgmma reads and bulk
-            copies move
+  shared    wavefronts of shared memory, one a clock, or 128 bytes of what wgmma and bulk stores
+            read; what TMA brings is written beside them, and takes nothing from them
   issue     instructions, one a clock for each of 4 schedulers
-  l1        lines of 128 bytes that loads look up in the L1 cache, one a clock
+  l1        lines of 128 bytes that loads look up in the L1 cache, one a clock; and stores from
+            registers behind wgmma
   l2        sectors that blocks read and write, at the rate that L2 has for each SM
   dram      bytes that must come from memory, at the data sheet's bandwidth
   latency   of the loads that nothing hides, divided among the resident blocks
@@ -28,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import InputError
-from tilewright.model.async_step import SHARED_BYTES
+from tilewright.model.async_step import tma_clocks
 from tilewright.model.occupancy import SCHEDULERS
 from tilewright.model.queueing import round_time
 from tilewright.model.rates import (
@@ -39,11 +40,17 @@ from tilewright.model.rates import (
     MEASURED_ARCH,
     MMA_SYNC,
     OTHER_FMA_LANES,
+    STORE_ROW,
+    WGMMA_STEP,
 )
 from tilewright.model.waves import waves
 
 if TYPE_CHECKING:
     from tilewright.gpus import Gpu
+
+SHARED_BYTES = 128  # that shared memory gives in a clock: a wavefront
+STORE_BYTES = 128 / STORE_ROW.value  # a clock and multiprocessor, of whole rows
+WGMMA_FLOPS = 2 * 128 * 256 * 64 / WGMMA_STEP.value  # a clock and multiprocessor, of 16 bits
 
 RESOURCES = ("tensor", "fma", "shared", "issue", "l1", "l2", "dram", "latency")
 
@@ -58,9 +65,9 @@ class Counts:
     `l1_clocks` are those in which L1 looks up the lines of loads from global memory. `mma_scale`
     is the rate of the mma's type over that of bf16: 0.5 for tf32, 2 for 8 bits. `wgmma_bytes` are
     those that wgmma reads in shared memory, `fill_bytes` what bulk copies write there and
-    `drain_bytes` what they read. Where C leaves after the last products, `store_lines` are the
-    lines that its stores look up in L1, and `staged` the wavefronts in which it goes through
-    shared memory before.
+    `drain_bytes` what they read. Where C leaves after the last products, `store_clocks` are those
+    of its stores from registers, and `staged` the wavefronts in which it goes through shared
+    memory.
     """
 
     mma_flops: float
@@ -75,7 +82,7 @@ class Counts:
     wgmma_bytes: float = 0.0
     fill_bytes: float = 0.0
     drain_bytes: float = 0.0
-    store_lines: float = 0.0
+    store_clocks: float = 0.0
     staged: float = 0.0
 
 
@@ -163,20 +170,19 @@ def _pipe_clocks(counts: Counts, gpu: Gpu) -> dict[str, float]:
     """Clocks that each pipe of an SM is busy for one block."""
     share = (MMA_SYNC.value if gpu.arch == MEASURED_ARCH else 1.0) * counts.mma_scale
     rate = flops_a_clock(gpu)
-    moved = counts.wgmma_bytes + counts.fill_bytes + counts.drain_bytes
+    read = counts.wgmma_bytes + counts.drain_bytes
     return {
-        "tensor": counts.mma_flops / (rate * share) + counts.wgmma_flops / rate,
+        "tensor": counts.mma_flops / (rate * share) + counts.wgmma_flops / WGMMA_FLOPS,
         "fma": counts.fma_issues * 32 / _fma_lanes(gpu),
-        "shared": counts.shared_wavefronts + moved / SHARED_BYTES,
+        "shared": counts.shared_wavefronts + read / SHARED_BYTES,
         "issue": counts.instructions / SCHEDULERS,
-        "l1": counts.l1_clocks + counts.store_lines,
+        "l1": counts.l1_clocks + counts.store_clocks,
         "l2": (counts.load_bytes + counts.store_bytes) / L2_RATE.value,
     }
 
 
 def flops_a_clock(gpu: Gpu) -> float:
-    """Of one SM's Tensor Cores by the data sheet, for 16 bits: 4096 on Hopper, so that a wgmma of
-    64xNx16 takes N / 2 clocks."""
+    """Of one SM's Tensor Cores by the data sheet, for 16 bits: 4096 on Hopper."""
     return gpu.tensor_tflops * 1e6 / (gpu.sms * gpu.boost_mhz)
 
 
@@ -193,12 +199,19 @@ def exposed_latency(counts: Counts, pipes: dict[str, float], run: Run) -> float:
     With one buffer every load is waited for; with N only what N - 1 steps of work, at full
     residency, leave over. The first load is waited for always, and without tiles only that.
     """
-    load = L2_LATENCY.value + counts.load_bytes / run.steps / L2_BURST.value
+    load = _load_clocks(counts, run)
     if not run.buffers:
         return load
     working = _round(_path(counts, pipes), 0.0, run.blocks_per_sm, run) / run.steps
     left = max(0.0, load - (run.buffers - 1) * working)
     return load + (run.steps - 1) * (left + run.turn)
+
+
+def _load_clocks(counts: Counts, run: Run) -> float:
+    """From the issue of one step's loads to their last byte: by TMA, or by the warps."""
+    if counts.fill_bytes:
+        return tma_clocks(counts.fill_bytes / run.steps)
+    return L2_LATENCY.value + counts.load_bytes / run.steps / L2_BURST.value
 
 
 def _launch_clocks(
@@ -214,17 +227,23 @@ def _launch_clocks(
 
 
 def _played_clocks(counts: Counts, played: Played, run: Run, gpu: Gpu) -> float:
-    """All waves one after the other, each of all K steps, a first load and the stores."""
-    leaving = max(counts.store_bytes / L2_RATE.value, counts.store_lines) + counts.staged
-    first = L2_LATENCY.value + counts.fill_bytes / run.steps / L2_BURST.value
+    """All waves one after the other, each of all K steps, a first load and the stores.
+
+    Bulk stores run beside the next tile's products, so that blocks which stay wait for the last
+    alone, as for the first load.
+    """
+    stores = max((counts.store_bytes - counts.drain_bytes) / L2_RATE.value, counts.store_clocks)
+    leaving = stores + counts.staged
+    load = _load_clocks(counts, run) if counts.fill_bytes else L2_LATENCY.value
+    ends = load + counts.drain_bytes / STORE_BYTES
 
     def wave(blocks: int) -> float:
-        return run.steps * played(blocks) + blocks * leaving + first * (not run.persistent)
+        return run.steps * played(blocks) + blocks * leaving + ends * (not run.persistent)
 
     passes = waves(run.blocks, gpu.sms, run.blocks_per_sm)
     clocks = passes.full * wave(run.blocks_per_sm) if passes.full else 0.0
     rest = -(-passes.tail // gpu.sms)
-    return clocks + (wave(rest) if rest else 0.0) + first * run.persistent
+    return clocks + (wave(rest) if rest else 0.0) + ends * run.persistent
 
 
 def _round(path: list[float], exposed: float, blocks: int, run: Run) -> float:

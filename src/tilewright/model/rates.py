@@ -11,6 +11,7 @@ from dataclasses import dataclass
 MEASURED_ARCH = "sm_90"  # where the figures were read; for others they are assumed
 
 _RECORD = "H200 at 1980 MHz, measurements/pipes/h200.jsonl, 2026-11-30T14:14:18Z"
+_HOPPER = "H200 at 1965 to 1980 MHz, measurements/pipes/h200.jsonl, 2026-11-30T18:18:05Z"
 _CORES = "R. Huerta et al., Analyzing Modern NVIDIA GPU cores, arXiv 2503.20481"
 _TABLE = "CUDA C++ Programming Guide, throughput of native arithmetic instructions"
 
@@ -20,7 +21,8 @@ class Rate:
     """`pipes` are the names of the measurement lines that give the value, without "pipe: ".
 
     With one, its clocks, or how many a clock where the unit says so; with two, the bytes a clock
-    between two tiles of one block, the smaller first. Without, no probe gives it.
+    between two tiles of one block, the smaller first, or by how many clocks the second is longer
+    than the first. Without, no probe gives it.
     """
 
     what: str
@@ -61,6 +63,27 @@ L2_BURST = Rate(
     A_CLOCK,
     f"the same of 4 and 16 KiB by 256 threads, one block a multiprocessor; {_RECORD}",
     ("L2 tile of 4 KiB, 1 block", "L2 tile of 16 KiB, 1 block"),
+)
+TMA_LATENCY = Rate(
+    "a load by TMA",
+    370.0,
+    "clocks",
+    f"one box of 1 KiB, to behind the mbarrier and a barrier of the warp; {_HOPPER}",
+    ("TMA tile of 1 KiB, 1 block",),
+)
+TMA_BURST = Rate(
+    "the bytes behind it, by TMA",
+    50.9,
+    A_CLOCK,
+    f"the same of 32 KiB, a step's tiles of 128x128x64, one block a multiprocessor; {_HOPPER}",
+    ("TMA tile of 1 KiB, 1 block", "TMA tile of 32 KiB, 1 block"),
+)
+WGMMA_STEP = Rate(
+    "a step of 128x256x64 by wgmma",
+    1130.0,
+    "clocks of NVML's reading, 1,024 by the data sheet",
+    f"two warpgroups, tiles arriving; {_HOPPER}",
+    ("wgmma step of 128x256x64, tiles arriving",),
 )
 SHARED_LATENCY = Rate(
     "a load from shared memory",
@@ -109,10 +132,24 @@ BARRIER = Rate(
 )
 TURN = Rate(
     "a turn of wgmma, where all wait for one step's products before the next",
-    100.0,
-    "clocks in which the tensor pipe stands still",
-    "assumed: a test of the mbarrier (23), a barrier (10), the first operands (33) and the depth "
-    "of the pipe; half or twice as many change hopper_ring by 6 and 12 %",
+    205.0,
+    "clocks in which the tensor pipe stands still, and a test of the mbarrier",
+    f"the wait, a barrier and the depth of the pipe; {_HOPPER}",
+    ("wgmma step of 128x128x64", "wgmma step of 128x128x64, in turns"),
+)
+STORE_ROW = Rate(
+    "a store of a row of 128 bytes",
+    7.4,
+    "clocks of its multiprocessor",
+    f"all multiprocessors storing 4 bytes a lane; {_HOPPER}",
+    ("store rate, 1 row of 128 bytes",),
+)
+STORE_PARTS = Rate(
+    "a store to 8 rows of 16 bytes",
+    30.2,
+    "clocks of its multiprocessor",
+    f"the same, as threads hold the sums of mma and wgmma: 8 sectors, half of each; {_HOPPER}",
+    ("store rate, 8 rows of 16 bytes",),
 )
 
 FMA_LANES = {"sm_80": 64}  # of an SM; the programming guide's table, else 128
@@ -123,6 +160,9 @@ ALL: tuple[Rate, ...] = (
     L2_RATE,
     L2_LATENCY,
     L2_BURST,
+    TMA_LATENCY,
+    TMA_BURST,
+    WGMMA_STEP,
     SHARED_LATENCY,
     SHARED_WIDE,
     L1_REQUEST,
@@ -131,4 +171,6 @@ ALL: tuple[Rate, ...] = (
     QUEUE,
     BARRIER,
     TURN,
+    STORE_ROW,
+    STORE_PARTS,
 )

@@ -21,6 +21,9 @@ def init(count: int) -> str:
     return f"{SETUP} @%p1 mbarrier.init.shared.b64 [%r10], {count}; bar.sync 0;\n"
 
 
+ONE = "@%p1 mbarrier.init.shared.b64 [%r10], 1;"
+
+
 def show(row: int, register: str = "%r5", lanes: int = 32) -> str:
     return f"st.global.u32 [%d1+{4 * lanes * row}], {register};\n"
 
@@ -216,13 +219,41 @@ def test_an_arrival_that_is_missing_is_a_deadlock(execute: Execute) -> None:
             "@%p1 mbarrier.arrive.shared.b64 %d2, [%r10];",
             "no mbarrier lies at 0x0",
         ),
+        ("mov.u32 %r1, 0; @%p1 mbarrier.init.shared.b64 [%r10], %r1;",
+         "its count 0 must be 1 to 1,048,575"),
+        ("mov.u32 %r1, 1048576; @%p1 mbarrier.init.shared.b64 [%r10], %r1;",
+         "its count 1,048,576 must be"),
+        (f"{ONE} mov.u32 %r1, 0; @%p1 mbarrier.arrive.shared.b64 _, [%r10], %r1;",
+         "its count 0 must be"),
+        (f"{ONE} mov.u32 %r1, -16; @%p1 mbarrier.expect_tx.shared.b64 [%r10], %r1;",
+         "its number of bytes 4,294,967,280 must be 0 to 1,048,575"),
+        (f"{ONE} @%p1 mbarrier.expect_tx.shared.b64 [%r10], 1048575;"
+         "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], 16;",
+         "the bytes that are missing at the mbarrier at 0x0 must be 1,048,575 at most"),
+        (f"{ONE} @%p1 mbarrier.expect_tx.shared.b64 [%r10], 16;"
+         "@%p1 mbarrier.init.shared.b64 [%r10], 1;", "the mbarrier at 0x0, which is in use"),
     ],
-)
+)  # fmt: skip
 def test_misuse(execute: Execute, body: str, message: str) -> None:
     report = execute(f"{SETUP} {body} ret;", np.zeros(32, "u4"), checks=True)
     (found,) = report.findings
     assert found.kind == "invalid-barrier"
     assert message in found.message
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "",  # idle: a GPU takes it
+        f"{ONE} @%p1 mbarrier.expect_tx.shared.b64 [%r10], 16; mbarrier.inval.shared.b64 [%r10];",
+        f"{ONE} @%p1 mbarrier.arrive.shared.b64 _, [%r10];",  # its phase has ended
+        f"{ONE} mov.b64 %d2, 0x4000000040000000; @%p1 st.shared.b64 [%r10], %d2;",  # 2.0, twice
+    ],
+)
+def test_what_may_be_made_anew(execute: Execute, between: str) -> None:
+    """Also memory that data was written to since; its bits may look like an mbarrier's."""
+    body = f"{SETUP} {between} bar.sync 0; @%p1 mbarrier.init.shared.b64 [%r10], 1; ret;"
+    assert execute(body, np.zeros(32, "u4"), checks=True).findings == []
 
 
 def test_use_before_the_block_knows_of_it_races(execute: Execute) -> None:
@@ -239,6 +270,13 @@ def test_use_before_the_block_knows_of_it_races(execute: Execute) -> None:
         ("mbarrier.init.shared.b64 [%r10], 0;", "0 must be 1 to 1,048,575"),
         ("mbarrier.arrive.expect_tx.shared.b64 _, [%r10];", "one number"),
         ("mbarrier.test_wait.shared.b64 %p2, [%r10], %d2, 5;", "try_wait alone"),
+        ("mbarrier.test_wait.parity.shared.b64 %p2, [%r10], 2;", "the parity 2 must be 0 or 1"),
+        ("mbarrier.arrive.shared::cluster.b64 %d2, [%r10];", "there is no token"),
+        ("mbarrier.arrive.noComplete.shared::cluster.b64 _, [%r10], 1;", "noComplete does not go"),
+        ("mbarrier.init.shared::cluster.b64 [%r10], 1;", "does not model"),
+        ("mbarrier.inval.shared::cluster.b64 [%r10];", "does not model"),
+        ("mbarrier.try_wait.parity.shared::cluster.b64 %p2, [%r10], 0;", "does not model"),
+        ("cp.async.mbarrier.arrive.shared::cluster.b64 [%r10];", "does not model"),
         ("mbarrier.arrive.acquire.cta.shared.b64 %d2, [%r10];", "does not model"),
     ],
 )

@@ -90,12 +90,13 @@ def nanosleep(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return _nothing
 
 
-@op("setmaxnreg", r"\.(?:inc|dec)\.sync\.aligned\.u32", f"{_CONTROL}: setmaxnreg")
+@op("setmaxnreg", r"\.(?P<way>inc|dec)\.sync\.aligned\.u32", f"{_CONTROL}: setmaxnreg")
 def setmaxnreg(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     (count,) = ins.operands
     if not isinstance(count, Immediate) or not 24 <= count.value <= 256 or count.value % 8:
         raise ValueError("the count must be a constant from 24 to 256 in steps of 8")
-    return _nothing
+    at, registers, more = compiler.at, count.value, g["way"] == "inc"
+    return lambda machine, mask: machine.register_pool.set(at, mask, registers, more)
 
 
 _POLICY = r"L2::evict_(?:last|normal|first|unchanged)"

@@ -2,34 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tilewright.emulator.access import Access
-from tilewright.emulator.arrays import Array, Mask
+from tilewright.emulator.arrays import LANES, Array, Mask
 from tilewright.emulator.cluster_space import cluster_access
 from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
 from tilewright.emulator.ir import Immediate, Instruction, Operand, Sink
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.mbarrier_inits import WIDTH
-from tilewright.emulator.mbarriers import MOST, Arrival, fresh, pending_of, phase_of
+from tilewright.emulator.mbarriers import MOST, Arrival, pending_of, phase_of
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 
+Place = Callable[[Machine, Mask], Access]
+
 _ISA = "Parallel Synchronization and Communication Instructions: mbarrier"
+_OWN = r"(?P<space>\.shared(?:::cta)?)?\.b64"  # as ptxas has it: other blocks' take arrivals alone
 _SPACE = r"(?P<space>\.shared(?:::cta|::cluster)?)?\.b64"
 _RELEASE = r"(?:\.(?P<order>release|relaxed)\.(?:cta|cluster))?"
 _ACQUIRE = r"(?:\.(?P<order>acquire|relaxed)\.(?:cta|cluster))?"
 
 
-def _address(compiler: Compiler, operand: Operand, g: Groups) -> Fetch:
-    """Of a word in shared memory; without a space in the opcode it is a generic address."""
-    address = compiler.address(operand)
-    return address if g["space"] else lambda regs: address(regs) - SHARED_WINDOW
+def _place(compiler: Compiler, operand: Operand, g: Groups, arrives: bool = False) -> Place:
+    """A word in shared memory: one's own, which .shared::cta says, or another block's, too.
 
+    Without a space in the opcode it is a generic address; who only `arrives` may mean any.
+    """
+    address, at, space = compiler.address(operand), compiler.at, g["space"]
 
-def _access(machine: Machine, at: int, address: Array, mask: Mask) -> Access:
-    """An address without the rank of a block means one's own, whatever the opcode says."""
-    return cluster_access(machine, at, address, mask, WIDTH)
+    def place(machine: Machine, mask: Mask) -> Access:
+        where = address(machine.regs)
+        if space in (".shared", ".shared::cta"):
+            return machine.shared.access(machine.findings, at, where, mask, WIDTH, LANES)
+        if space is None:
+            where = where - SHARED_WINDOW
+        access = cluster_access(machine, at, where, mask, WIDTH)
+        if not arrives:
+            machine.mbarriers.check_own(access)
+        return access
+
+    return place
 
 
 def _number(compiler: Compiler, operand: Operand, least: int) -> Fetch:
@@ -39,26 +54,24 @@ def _number(compiler: Compiler, operand: Operand, least: int) -> Fetch:
     return compiler.source(operand, "u32")
 
 
-@op("mbarrier", rf"\.init{_SPACE}", f"{_ISA}.init")
+@op("mbarrier", rf"\.init{_OWN}", f"{_ISA}.init")
 def init(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     where, expected = ins.operands
-    address, count, at = _address(compiler, where, g), _number(compiler, expected, 1), compiler.at
+    place, count = _place(compiler, where, g), _number(compiler, expected, 1)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = _access(machine, at, address(machine.regs), mask)
-        machine.shared.store(access, fresh(count(machine.regs)))
-        machine.mbarriers.inits.made(access)
+        machine.mbarriers.make(place(machine, mask), count(machine.regs))
 
     return step
 
 
-@op("mbarrier", rf"\.inval{_SPACE}", f"{_ISA}.inval")
+@op("mbarrier", rf"\.inval{_OWN}", f"{_ISA}.inval")
 def inval(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     (where,) = ins.operands
-    address, at, nothing = _address(compiler, where, g), compiler.at, np.zeros((1, 1, 1), np.uint64)
+    place, nothing = _place(compiler, where, g), np.zeros((1, 1, 1), np.uint64)
 
     def step(machine: Machine, mask: Mask) -> None:
-        machine.shared.store(_access(machine, at, address(machine.regs), mask), nothing)
+        machine.shared.store(place(machine, mask), nothing)
 
     return step
 
@@ -70,15 +83,22 @@ def arrive(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     into, where, *rest = ins.operands
     if len(rest) > 1 or (g["how"] and not rest):
         raise ValueError("after the address comes one number at most, and with .expect_tx one")
-    address, at = _address(compiler, where, g), compiler.at
+    if g["space"] == ".shared::cluster" and not isinstance(into, Sink):
+        raise ValueError("with .shared::cluster there is no token: _ must stand in its place")
+    if g["space"] == ".shared::cluster" and g["how"] == ".noComplete":
+        raise ValueError(".noComplete does not go with .shared::cluster")
+    place = _place(compiler, where, g, arrives=True)
     put = None if isinstance(into, Sink) else compiler.dest(into, "b64")
     number = _number(compiler, rest[0], 0 if g["how"] == ".expect_tx" else 1) if rest else None
     expects, drops, releases = g["how"] == ".expect_tx", "drop" in g["what"], _orders(g)
     may_complete = g["how"] != ".noComplete"
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = _access(machine, at, address(machine.regs), mask)
-        given: Array | int = 1 if number is None else number(machine.regs).astype(np.int64)
+        access = place(machine, mask)
+        given: Array | int = 1
+        if number is not None:
+            what, least = ("its number of bytes", 0) if expects else ("its count", 1)
+            given = machine.mbarriers.within(access, number(machine.regs), least, what)
         count, nbytes = (1, given) if expects else (given, 0)
         arrival = Arrival(count, nbytes, drops, may_complete, releases)
         token = machine.mbarriers.arrive(access, arrival)
@@ -92,18 +112,20 @@ def arrive(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     f"{_ISA}.expect_tx")  # fmt: skip
 def expect_tx(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     where, count = ins.operands
-    address, nbytes, at = _address(compiler, where, g), _number(compiler, count, 0), compiler.at
+    place, nbytes = _place(compiler, where, g, arrives=True), _number(compiler, count, 0)
     sign = 1 if g["what"] == "expect_tx" else -1
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = _access(machine, at, address(machine.regs), mask)
-        more = sign * nbytes(machine.regs).astype(np.int64)
+        access = place(machine, mask)
+        more = sign * machine.mbarriers.within(
+            access, nbytes(machine.regs), 0, "its number of bytes"
+        )
         machine.mbarriers.arrive(access, Arrival(nbytes=more, releases=False))
 
     return step
 
 
-@op("mbarrier", rf"\.(?:test|try)_wait(?P<parity>\.parity)?{_ACQUIRE}{_SPACE}", f"{_ISA}.test_wait")
+@op("mbarrier", rf"\.(?:test|try)_wait(?P<parity>\.parity)?{_ACQUIRE}{_OWN}", f"{_ISA}.test_wait")
 def wait(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """Whether a phase has ended: that of a token, or the last one of a parity.
 
@@ -114,12 +136,14 @@ def wait(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         raise ValueError("a time goes with try_wait alone, after the phase")
     for operand in hint:
         compiler.source(operand, "u32")
-    put, address, at = compiler.dest(into, "pred"), _address(compiler, where, g), compiler.at
+    if g["parity"] and isinstance(phase, Immediate) and phase.value not in (0, 1):
+        raise ValueError(f"the parity {phase.value} must be 0 or 1")
+    put, place = compiler.dest(into, "pred"), _place(compiler, where, g)
     token = compiler.source(phase, "b32" if g["parity"] else "b64")
     parity, acquires = bool(g["parity"]), _orders(g)
 
     def step(machine: Machine, mask: Mask) -> None:
-        access = _access(machine, at, address(machine.regs), mask)
+        access = place(machine, mask)
         word = token(machine.regs)
         which = word.astype(np.uint64) & np.uint64(1) if parity else phase_of(word)
         put(machine.regs, machine.mbarriers.wait(access, which, acquires), mask)
@@ -143,13 +167,13 @@ def pending_count(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return step
 
 
-@op("cp", rf"\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?{_SPACE}", "Data Movement: cp.async")
+@op("cp", rf"\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?{_OWN}", "Data Movement: cp.async")
 def copies_arrive(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     """An arrival once all copies have landed that the lane has issued so far."""
     (where,) = ins.operands
-    address, at, increment = _address(compiler, where, g), compiler.at, not g["noinc"]
+    place, increment = _place(compiler, where, g), not g["noinc"]
 
     def step(machine: Machine, mask: Mask) -> None:
-        machine.mbarriers.track(_access(machine, at, address(machine.regs), mask), increment)
+        machine.mbarriers.track(place(machine, mask), increment)
 
     return step

@@ -143,7 +143,7 @@ def mma_async(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
         if not _whole(machine, form.at, mask) or not groups.any():
             return
         sums = warpgroups.sums(form, groups, overlapping)
-        given = [_uniform(machine, form.at, fetch(machine.regs), groups) for fetch in descriptors]
+        given = [_uniform(machine, form.at, fetch(machine.regs), mask) for fetch in descriptors]
         b = SharedOperand(machine, form.at, given[-1], kind.columns, constants.b_along)
         a: SharedOperand | Array
         if in_registers:
@@ -222,17 +222,26 @@ def _in_registers(machine: Machine, regs: list[Array], kind: _Kind) -> Array:
     return whole.reshape(blocks, -1, ROWS, kind.k)
 
 
-def _uniform(machine: Machine, at: int, words: Array, groups: Array) -> Array:
-    """A descriptor of each warpgroup, [b, warpgroups]; its threads must have the same one."""
+def _uniform(machine: Machine, at: int, words: Array, mask: Mask) -> Array:
+    """A descriptor of each warpgroup, [b, warpgroups]; its threads must have the same one.
+
+    Threads on another path are another finding, and what they hold does not count.
+    """
     if words.shape[0] > 1 and bool((words == words[:1]).all()):
         words = words[:1]
-    blocks, count = words.shape[0], groups.shape[1]
-    lanes = np.broadcast_to(words, (blocks, *machine.full[1:]))[:, : WARPS * count]
-    lanes = lanes.reshape(blocks, count, -1)
-    differs = (lanes != lanes[..., :1]).any(-1) & groups
+    count = machine.warps // WARPS
+    here = machine.everyone if mask is None else np.broadcast_to(mask, machine.full)
+    here = here[:, : WARPS * count].reshape(machine.blocks, count, -1)
+    lanes = np.broadcast_to(words, (len(words), *machine.full[1:]))[:, : WARPS * count]
+    lanes = lanes.reshape(len(words), count, -1)
+    first = lanes[..., :1]
+    if mask is not None:
+        lanes = np.broadcast_to(lanes, here.shape)
+        first = np.take_along_axis(lanes, here.argmax(-1)[..., None], -1)
+    differs = ((lanes != first) & here).any(-1)
     if differs.any():
         machine.warpgroups.fault("divergent-aligned", at, _DIFFERENT, differs)
-    return lanes[..., 0]
+    return first[..., 0]
 
 
 _DIFFERENT = "all threads of a warpgroup must give the same descriptor (the first one's counts)"
