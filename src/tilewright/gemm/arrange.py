@@ -128,13 +128,18 @@ def _columns(chain: tuple[Link, ...]) -> int:
 
 def check_out(out: Form, shape: tuple[int, ...]) -> None:
     """Raises: InputError for an `out` of another shape or whose elements share places."""
-    if out.shape != shape:
-        raise InputError(f"out has the shape {out.shape}, and the result {shape}.")
+    check_out_shape(out, shape)
     if overlaps_itself(out):
         raise InputError(
             f"out has the strides {out.strides} for the shape {out.shape}: several elements of "
             "the result would share one place; give an array with a place for each."
         )
+
+
+def check_out_shape(out: Form, shape: tuple[int, ...]) -> None:
+    """Raises: InputError for an `out` of another shape."""
+    if out.shape != shape:
+        raise InputError(f"out has the shape {out.shape}, and the result {shape}.")
 
 
 def _operands(

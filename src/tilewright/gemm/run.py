@@ -174,6 +174,8 @@ def run_on_device_arrays(
     engine = target.engine
     addresses = {name: operand.address for name, operand in operands.items()}
     if job.zeros:
+        if "zeros" not in vars(target) and stream is not None:
+            engine.refuse_capture(stream, "the first product over k = 0 cannot run")
         addresses |= dict.fromkeys(FACTORS, target.zeros.address)
     workspace, held = 0, None
     if plan.workspace_bytes and stream is not None:
