@@ -1,4 +1,4 @@
-"""Imports point one way: model → emulator → ladder → build → engines → bench → gemm → torch → cli."""
+"""Imports point one way: from left to right in ORDER, never back."""
 
 from __future__ import annotations
 

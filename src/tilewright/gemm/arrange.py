@@ -17,6 +17,7 @@ from tilewright.gemm.request import Request
 from tilewright.gemm.shapes import (
     Shapes,
     Strides,
+    check_extents,
     factor_strides,
     product_shapes,
     result_strides,
@@ -89,6 +90,7 @@ def arrange(asked: Asked) -> Job:
     """Raises: InputError, naming the argument, for shapes that do not fit and for an `out` whose
     elements share places or that is not as large as the result."""
     shapes = product_shapes(asked.a, asked.b)
+    check_extents(shapes)
     columns = _columns(asked.chain)
     shape = shapes.result(columns)
     out = asked.out or packed("out", asked.out_dtype, shape)

@@ -66,11 +66,16 @@ def product_shapes(a: Form, b: Form) -> Shapes:
             f"{b.argument} has {rows} {what} and {a.argument} has {k} {of_a}; they must be equal "
             f"(shapes {a.shape} and {b.shape})."
         )
-    for name, extent in (("m", m), ("n", n), ("k", k)):
-        if isinstance(extent, int) and extent > _LARGEST:  # one that is traced has no value yet
-            raise InputError(f"{name}={extent} is above {_LARGEST}; split the product.")
     batch = _broadcast(a, b)
     return Shapes(batch, m, n, k, len(a.shape) > 1, len(b.shape) > 1)
+
+
+def check_extents(shapes: Shapes) -> None:
+    """Raises: InputError for extents that no kernel takes; not asked of those without a value, as
+    tracing has them, which would be pinned."""
+    for name, extent in (("m", shapes.m), ("n", shapes.n), ("k", shapes.k)):
+        if extent > _LARGEST:
+            raise InputError(f"{name}={extent} is above {_LARGEST}; split the product.")
 
 
 def _broadcast(a: Form, b: Form) -> tuple[int, ...]:
