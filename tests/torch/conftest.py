@@ -57,7 +57,9 @@ class Computed:
 
         self.calls.append({"a": a, "b": b, **options})
         out, dtype = options.pop("out", None), options.pop("out_dtype", None)
-        options = {k: v for k, v in options.items() if k not in ("deterministic", "batch_invariant")}
+        options = {
+            k: v for k, v in options.items() if k not in ("deterministic", "batch_invariant")
+        }
         if options.get("beta", 0) == 0:
             options.pop("c", None)
         wide = torch.promote_types(a.dtype, torch.float32)

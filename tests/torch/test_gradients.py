@@ -83,9 +83,7 @@ def test_sixteen_bits_against_float64(computed: Computed, dtype: Any) -> None:
     small = [each.detach().to(dtype).requires_grad_() for each in wide]
     exact = [each.detach().double().requires_grad_() for each in small]
     options = {"activation": "gelu", "alpha": 0.25}
-    got = torch.autograd.grad(
-        matmul(small[0], small[1], bias=small[2], **options).sum(), small
-    )
+    got = torch.autograd.grad(matmul(small[0], small[1], bias=small[2], **options).sum(), small)
     true = torch.autograd.grad(formula(exact[0], exact[1], bias=exact[2], **options).sum(), exact)
     unit = torch.finfo(dtype).eps / 2
     slope = torch.full((33, 48), 1.13, dtype=torch.float64)  # the largest of gelu

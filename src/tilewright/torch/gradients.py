@@ -17,6 +17,16 @@ from torch.nn import functional
 from tilewright.gemm.epilogue import GATED
 
 _aten = torch.ops.aten
+
+
+def _silu_backward(grad: Any, z: Any) -> Any:
+    """PyTorch's own kernel has no derivative; where one may be wanted, its formula in parts."""
+    if not torch.is_grad_enabled():
+        return _aten.silu_backward(grad, z)
+    s = torch.sigmoid(z)
+    return grad * s * (1 + z * (1 - s))
+
+
 _RELU, _SIGMOID, _TANH = "relu", "sigmoid", "tanh"
 _FROM_RESULT: dict[str, Callable[[Any, Any], Any]] = {  # of the gradient and act(z)
     _RELU: lambda grad, y: _aten.threshold_backward(grad, y, 0),
@@ -27,7 +37,7 @@ _FROM_SUM: dict[str, Callable[[Any, Any], Any]] = {  # of the gradient and z
     _RELU: _FROM_RESULT[_RELU],
     "gelu": lambda grad, z: _aten.gelu_backward(grad, z),
     "gelu_tanh": lambda grad, z: _aten.gelu_backward(grad, z, approximate="tanh"),
-    "silu": _aten.silu_backward,
+    "silu": _silu_backward,
     _SIGMOID: lambda grad, z: _aten.sigmoid_backward(grad, torch.sigmoid(z)),
     _TANH: lambda grad, z: _aten.tanh_backward(grad, torch.tanh(z)),
 }
