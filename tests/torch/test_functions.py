@@ -10,7 +10,7 @@ torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import tilewright  # noqa: E402
 from tilewright.errors import InputError  # noqa: E402
-from tilewright.torch import functions, linear, matmul  # noqa: E402
+from tilewright.torch import linear, matmul, ops  # noqa: E402
 
 if TYPE_CHECKING:
     from .conftest import Computed
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def asked(computed: Computed, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ops that were called."""
     names: list[str] = []
-    real, real_out = functions.ops.MATMUL, functions.ops.MATMUL_OUT
+    real, real_out = ops.MATMUL, ops.MATMUL_OUT
 
     def op(*operands: Any, **options: Any) -> Any:
         names.append("matmul")
@@ -30,8 +30,8 @@ def asked(computed: Computed, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append("matmul_out")
         return real_out(*operands, **options)
 
-    monkeypatch.setattr(functions.ops, "MATMUL", op)
-    monkeypatch.setattr(functions.ops, "MATMUL_OUT", op_out)
+    monkeypatch.setattr(ops, "MATMUL", op)
+    monkeypatch.setattr(ops, "MATMUL_OUT", op_out)
     return names
 
 

@@ -1,7 +1,9 @@
-"""Gradients against numerical ones in float64, second ones too, and what backward keeps and runs."""
+"""Gradients and second ones against numerical ones; what backward keeps and runs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +25,18 @@ def numbers(*shape: int, dtype: Any = torch.float64) -> Any:
 @pytest.fixture(autouse=True)
 def seed() -> None:
     torch.manual_seed(1)
+
+
+@contextmanager
+def kept_tensors() -> Iterator[list[Any]]:
+    saved: list[Any] = []
+
+    def keep(tensor: Any) -> Any:
+        saved.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield saved
 
 
 @pytest.mark.parametrize("rest", [False, True], ids=["", "residual"])
@@ -70,7 +84,13 @@ def test_of_some_operands_only(computed: Computed) -> None:
         for at, tensor in enumerate(operands):
             tensor.requires_grad_(at == wanted)
         a, b, c, bias, residual = operands
-        made = {"c": c, "beta": 2.0, "bias": bias, "activation": "silu", "residual": residual}
+        made: dict[str, Any] = {
+            "c": c,
+            "beta": 2.0,
+            "bias": bias,
+            "activation": "silu",
+            "residual": residual,
+        }
         (got,) = torch.autograd.grad(matmul(a, b, **made).square().sum(), operands[wanted])
         (expected,) = torch.autograd.grad(formula(a, b, **made).square().sum(), operands[wanted])
         assert torch.allclose(got, expected)
@@ -82,7 +102,7 @@ def test_sixteen_bits_against_float64(computed: Computed, dtype: Any) -> None:
     wide = [numbers(33, 64), numbers(64, 48), numbers(48)]
     small = [each.detach().to(dtype).requires_grad_() for each in wide]
     exact = [each.detach().double().requires_grad_() for each in small]
-    options = {"activation": "gelu", "alpha": 0.25}
+    options: dict[str, Any] = {"activation": "gelu", "alpha": 0.25}
     got = torch.autograd.grad(matmul(small[0], small[1], bias=small[2], **options).sum(), small)
     true = torch.autograd.grad(formula(exact[0], exact[1], bias=exact[2], **options).sum(), exact)
     unit = torch.finfo(dtype).eps / 2
@@ -108,8 +128,7 @@ def test_what_is_kept_and_run(
     computed: Computed, activation: str | None, rest: bool, kept: int, products: int
 ) -> None:
     a, b, bias = numbers(3, 5), numbers(5, 4), numbers(4)
-    saved: list[Any] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+    with kept_tensors() as saved:
         made = matmul(
             a, b, bias=bias, activation=activation, residual=numbers(3, 4) if rest else None
         )
@@ -121,8 +140,7 @@ def test_what_is_kept_and_run(
 
 def test_a_frozen_weight_keeps_no_input(computed: Computed) -> None:
     a, b = numbers(3, 5), numbers(5, 4).requires_grad_(False)
-    saved: list[Any] = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+    with kept_tensors() as saved:
         matmul(a, b)
     assert [each.shape for each in saved] == [b.shape]
 
