@@ -1,4 +1,4 @@
-"""Imports point one way: model → emulator → ladder → build → engines → bench → gemm → cli."""
+"""Imports point one way: from left to right in ORDER, never back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(str(files("tilewright")))
-ORDER = ("model", "emulator", "ladder", "build", "engines", "bench", "gemm", "cli")
+ORDER = ("model", "emulator", "ladder", "build", "engines", "bench", "gemm", "torch", "cli")
 PART_OF = dict.fromkeys(  # files of the build part
     ("artifact", "nvrtc", "cache", "include", "host_code", "kernel_source", "missing_name"), "build"
 )

@@ -26,8 +26,8 @@ _PLACES = {
 
 def __getattr__(name: str) -> Any:
     """Public names are loaded when they are first used: importing the package costs nothing."""
-    if name == "ladder":
-        return import_module("tilewright.ladder")
+    if name in ("ladder", "torch"):
+        return import_module(f"tilewright.{name}")
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -143,6 +143,24 @@ def test_a_forked_child_is_told_so_instead_of_using_the_context(
 
 # --- On a GPU -----------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize("status", [0, 1, 2])  # none, active, invalidated
+def test_what_a_capture_refuses(status: int) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def call(function: str, stream: int) -> int:
+        asked.append((function, stream))
+        return status
+
+    engine: Any = SimpleNamespace(call=call)
+    if status:
+        with pytest.raises(EngineError, match="x.cu cannot be loaded while a CUDA graph is captu"):
+            gpu.GpuEngine.refuse_capture(engine, 5, "x.cu cannot be loaded")
+    else:
+        gpu.GpuEngine.refuse_capture(engine, 5, "x.cu cannot be loaded")
+    assert asked == [("cuStreamIsCapturing", 5)]
+
+
 on_gpu = pytest.mark.skipif(probe.gpu_problem() is not None, reason=str(probe.gpu_problem()))
 
 

@@ -41,6 +41,7 @@ class Pretender(EmulatorEngine):
         self.streams: list[int | None] = []
         self.waits = 0
         self.clock = 0.0
+        self.capturing = False
         self.context = SimpleNamespace(settle=lambda: None)
 
     @contextmanager
@@ -54,6 +55,10 @@ class Pretender(EmulatorEngine):
 
     def synchronize(self) -> None:
         self.waits += 1
+
+    def refuse_capture(self, stream: int, what: str) -> None:
+        if self.capturing:
+            raise EngineError(f"{what}: {stream}")
 
     def refill(self, buffer: EmulatorBuffer) -> None:
         buffer.array.fill(0xFF)
@@ -278,6 +283,30 @@ def test_tuning_products_of_nothing(several: Library) -> None:
         1000,
         1000,
     ]  # one product fewer of none is none
+
+
+def test_nothing_is_tuned_while_a_graph_is_captured(several: Library) -> None:
+    """Fault TUN-09: a message, before the stream is touched."""
+    a, b = several.put(random(1, 3, 4)), several.put(random(2, 4, 3))
+    several.engine.capturing = True
+    with pytest.raises(EngineError, match="a product cannot be tuned: 7"):
+        tilewright.matmul(a, b, tune="once")
+    assert several.engine.streams == []
+    several.engine.capturing = False
+    tilewright.matmul(a, b, tune="once")
+    several.engine.capturing = True
+    tilewright.matmul(a, b, tune="once")
+
+
+def test_the_first_product_of_nothing_is_not_captured(several: Library) -> None:
+    a, b = several.put(np.zeros((3, 0), np.float32)), several.put(np.zeros((0, 4), np.float32))
+    several.engine.capturing = True
+    with pytest.raises(EngineError, match="the first product over k = 0 cannot run: 7"):
+        tilewright.matmul(a, b)
+    several.engine.capturing = False
+    tilewright.matmul(a, b)
+    several.engine.capturing = True
+    tilewright.matmul(a, b)
 
 
 def test_no_plan_is_right(several: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,13 @@ import pytest
 from tilewright.dtypes import FP32
 from tilewright.errors import InputError
 from tilewright.gemm.form import Form, packed
-from tilewright.gemm.shapes import Strides, factor_strides, product_shapes, result_strides
+from tilewright.gemm.shapes import (
+    Strides,
+    check_extents,
+    factor_strides,
+    product_shapes,
+    result_strides,
+)
 
 FIT = [
     ((2, 3), (3, 4)), ((3,), (3, 4)), ((2, 3), (3,)), ((3,), (3,)),
@@ -59,7 +65,7 @@ def test_what_numpy_refuses_is_refused(a: tuple[int, ...], b: tuple[int, ...]) -
 )
 def test_messages_name_the_argument(a: tuple[int, ...], b: tuple[int, ...], said: str) -> None:
     with pytest.raises(InputError, match=re.escape(said)):
-        product_shapes(form("a", a), form("b", b))
+        check_extents(product_shapes(form("a", a), form("b", b)))
 
 
 def test_a_vector_is_a_row_on_the_left_and_a_column_on_the_right() -> None:

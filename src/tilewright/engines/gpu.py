@@ -193,11 +193,12 @@ class GpuEngine:
         Raises: InputError, before the launch, when the shared memory is above the GPU's limit,
         the grid is no whole number of clusters, the cluster is not the one that the kernel was
         compiled for, or the parameters have other sizes than the kernel's; EngineError when the
-        driver refuses the module, the kernel, a tensor map or the launch.
-        Cost: the first launch of an artifact loads its module; never capture that one.
+        driver refuses the module, the kernel, a tensor map or the launch, and for the first
+        launch of an artifact, which loads its module, into a stream that is being captured.
         """
         self.context.enter()
-        kernel = self._kernel(launch)
+        into = self.stream if stream is None else stream
+        kernel = self._kernel(launch, into)
         _check_launch(launch, kernel, self.shared_bytes_limit, self.gpu_name)
         self._opt_in(launch, kernel)
         # create_string_buffer keeps the bytes, the array the pointers, until the call returns;
@@ -205,7 +206,7 @@ class GpuEngine:
         filled = launch.filled(self.encode)
         values = [ctypes.create_string_buffer(raw, len(raw)) for raw in filled]
         pointers = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
-        config = _config(self.call.types, launch, self.stream if stream is None else stream)
+        config = _config(self.call.types, launch, into)
         address = ctypes.addressof(pointers)
         self.call("cuLaunchKernelEx", config, kernel.handle, address, 0)
 
@@ -216,9 +217,15 @@ class GpuEngine:
             self.context.enter()
             yield
 
-    def _kernel(self, launch: Launch) -> _Kernel:
+    def refuse_capture(self, stream: int, what: str) -> None:
+        """Raises: EngineError, saying that this cannot be done, while the stream is captured."""
+        if int(self.call("cuStreamIsCapturing", stream)):
+            raise EngineError(f"{what} while a CUDA graph is captured: run it once before that.")
+
+    def _kernel(self, launch: Launch, stream: int) -> _Kernel:
         key = (launch.artifact.key, launch.kernel)
         if key not in self._kernels:
+            self.refuse_capture(stream, f"{launch.artifact.name} cannot be loaded")
             self._kernels[key] = self._load(launch)
         return self._kernels[key]
 

@@ -17,6 +17,7 @@ from tilewright.gemm.request import Request
 from tilewright.gemm.shapes import (
     Shapes,
     Strides,
+    check_extents,
     factor_strides,
     product_shapes,
     result_strides,
@@ -89,6 +90,7 @@ def arrange(asked: Asked) -> Job:
     """Raises: InputError, naming the argument, for shapes that do not fit and for an `out` whose
     elements share places or that is not as large as the result."""
     shapes = product_shapes(asked.a, asked.b)
+    check_extents(shapes)
     columns = _columns(asked.chain)
     shape = shapes.result(columns)
     out = asked.out or packed("out", asked.out_dtype, shape)
@@ -128,13 +130,18 @@ def _columns(chain: tuple[Link, ...]) -> int:
 
 def check_out(out: Form, shape: tuple[int, ...]) -> None:
     """Raises: InputError for an `out` of another shape or whose elements share places."""
-    if out.shape != shape:
-        raise InputError(f"out has the shape {out.shape}, and the result {shape}.")
+    check_out_shape(out, shape)
     if overlaps_itself(out):
         raise InputError(
             f"out has the strides {out.strides} for the shape {out.shape}: several elements of "
             "the result would share one place; give an array with a place for each."
         )
+
+
+def check_out_shape(out: Form, shape: tuple[int, ...]) -> None:
+    """Raises: InputError for an `out` of another shape."""
+    if out.shape != shape:
+        raise InputError(f"out has the shape {out.shape}, and the result {shape}.")
 
 
 def _operands(

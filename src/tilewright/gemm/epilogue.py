@@ -39,7 +39,7 @@ Operands = Mapping[str, npt.NDArray[Any]]
 Fields = tuple[tuple[str, str, Value], ...]
 
 _FUNCTIONS_HEADER = "tile/epilogue_functions.cuh"
-_GATES = {"reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": "silu",
+GATED = {"reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": "silu",
           "glu": "sigmoid"}  # fmt: skip
 _NOT_OPERANDS = ("a", "b", "out", "workspace", "alpha", "beta", "row", "col")
 _SMALLEST_CAP, _LARGEST_CAP = 2.0**-60, 2.0**60  # far from where 1/cap or cap·tanh lose bits
@@ -252,14 +252,14 @@ class Gate(_Plain):
     width: int
 
     def __post_init__(self) -> None:
-        if self.kind not in _GATES:
-            raise InputError(f"gate={self.kind!r} is not known; use {', '.join(_GATES)}.")
+        if self.kind not in GATED:
+            raise InputError(f"gate={self.kind!r} is not known; use {', '.join(GATED)}.")
         if not 1 <= self.width < 2**30:
             raise InputError(f"width={self.width} must be between 1 and {2**30 - 1}.")
 
     @property
     def cpp(self) -> str:
-        return f"tile::Gate<tile::{FUNCTIONS[_GATES[self.kind]].cpp}>"
+        return f"tile::Gate<tile::{FUNCTIONS[GATED[self.kind]].cpp}>"
 
     @property
     def fields(self) -> Fields:
@@ -271,14 +271,14 @@ class Gate(_Plain):
 
     def numpy(self, x: Wide, operands: Operands) -> Wide:
         with np.errstate(all="ignore"):
-            gate = FUNCTIONS[_GATES[self.kind]].exact(x[..., : self.width])
+            gate = FUNCTIONS[GATED[self.kind]].exact(x[..., : self.width])
             y: Wide = gate * x[..., self.width :]
         return y
 
     def enclose(self, x: Interval, operands: Operands) -> Interval:
         gate = Interval(x.low[..., : self.width], x.high[..., : self.width])
         up = Interval(x.low[..., self.width :], x.high[..., self.width :])
-        return FUNCTIONS[_GATES[self.kind]].enclose(gate) * up
+        return FUNCTIONS[GATED[self.kind]].enclose(gate) * up
 
 
 @dataclass(frozen=True)

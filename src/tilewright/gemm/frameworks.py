@@ -41,8 +41,8 @@ class Torch:
         dtype = type_taken(argument, array.dtype, advice)
         if array.requires_grad and torch.is_grad_enabled():
             raise InputError(
-                f"{argument} requires a gradient, and tilewright.matmul records none; call it "
-                f"within torch.no_grad(), or give {argument}.detach()."
+                f"{argument} requires a gradient, and tilewright.matmul records none: call "
+                f"tilewright.torch.matmul, which does, or give {argument}.detach()."
             )
         if array.is_neg():
             array = array.resolve_neg()

@@ -8,7 +8,7 @@ from tilewright.dtypes import FP32, DType
 from tilewright.errors import InputError
 from tilewright.gemm.arrange import Asked, Job, arrange, check_out
 from tilewright.gemm.arrays import HOST, Operand, of_one_place, read, type_taken
-from tilewright.gemm.form import packed
+from tilewright.gemm.form import Form, packed
 from tilewright.gemm.links import Links, links_of
 from tilewright.gemm.plan import Plan
 from tilewright.gemm.rank import Ranking, rank
@@ -58,7 +58,7 @@ class Matmul:
         self._tune, self._given = tune, handle_of(stream)
         self.reports: list[Report] = []
         self._a, self._b = self._factors(a, b)
-        _check_types(self._a, self._b, precision)
+        check_types(self._a.form, self._b.form, precision)
         chain = links_of(
             self._read,
             c=c,
@@ -180,6 +180,8 @@ class Matmul:
         operands = {**self._operands(), "out": out}
         untuned = best_known(request, target.gpu) is None
         if self._tune == "once" and untuned and isinstance(target, GpuTarget):
+            if self._first.ordinal != HOST and (into := self._stream()) is not None:
+                target.engine.refuse_capture(into, "a product cannot be tuned")
             self.tune()
         plan = self.plan()
         if self._first.ordinal == HOST:
@@ -194,10 +196,15 @@ class Matmul:
                 target.engine.forget()
             return
         assert isinstance(target, GpuTarget)
-        stream = self._given
-        if stream is None:
-            stream = self._first.framework.stream(self._first.ordinal)
-        run_on_device_arrays(target, self._job, plan, operands, self._scalars, stream, self._given)
+        run_on_device_arrays(
+            target, self._job, plan, operands, self._scalars, self._stream(), self._given
+        )
+
+    def _stream(self) -> int | None:
+        """The one given, else the caller's current one; None where a framework has no streams."""
+        if self._given is not None:
+            return self._given
+        return self._first.framework.stream(self._first.ordinal)
 
 
 class Linear(Matmul):
@@ -218,8 +225,8 @@ class Linear(Matmul):
         return x, weight.transposed
 
 
-def _check_types(a: Operand, b: Operand, precision: str | None) -> None:
-    one, other = a.form, b.form
+def check_types(one: Form, other: Form, precision: str | None) -> None:
+    """Raises: InputError for factors of different types and a precision that is not taken."""
     if one.dtype != other.dtype:
         raise InputError(
             f"{one.argument} is {one.dtype.name} and {other.argument} is {other.dtype.name}; "

@@ -173,6 +173,8 @@ def run_on_device_arrays(
     """
     engine = target.engine
     addresses = {name: operand.address for name, operand in operands.items()}
+    if job.zeros and "zeros" not in vars(target) and stream is not None:
+        engine.refuse_capture(stream, "the first product over k = 0 cannot run")
     with engine.entered():
         if job.zeros:
             addresses |= dict.fromkeys(FACTORS, target.zeros.address)

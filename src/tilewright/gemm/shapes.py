@@ -66,11 +66,16 @@ def product_shapes(a: Form, b: Form) -> Shapes:
             f"{b.argument} has {rows} {what} and {a.argument} has {k} {of_a}; they must be equal "
             f"(shapes {a.shape} and {b.shape})."
         )
-    for name, extent in (("m", m), ("n", n), ("k", k)):
-        if extent > _LARGEST:
-            raise InputError(f"{name}={extent} is above {_LARGEST}; split the product.")
     batch = _broadcast(a, b)
     return Shapes(batch, m, n, k, len(a.shape) > 1, len(b.shape) > 1)
+
+
+def check_extents(shapes: Shapes) -> None:
+    """Raises: InputError for extents that no kernel takes; not asked of those without a value, as
+    tracing has them, which would be pinned."""
+    for name, extent in (("m", shapes.m), ("n", shapes.n), ("k", shapes.k)):
+        if extent > _LARGEST:
+            raise InputError(f"{name}={extent} is above {_LARGEST}; split the product.")
 
 
 def _broadcast(a: Form, b: Form) -> tuple[int, ...]:
@@ -106,10 +111,22 @@ def result_strides(form: Form, shapes: Shapes, columns: int = 1) -> Strides:
 
     Raises: InputError where it does not broadcast to the result's shape.
     """
+    target = check_broadcast(form, shapes, columns)
+    strides = list(_stretched(form.shape, form.strides, target))
+    col = strides.pop() if shapes.has_cols else 0
+    row = strides.pop() if shapes.has_rows else 0
+    return Strides(tuple(strides), row, col)
+
+
+def check_broadcast(form: Form, shapes: Shapes, columns: int = 1) -> tuple[int, ...]:
+    """The shape of the result, or with `columns` 1 the product's, to which the operand broadcasts.
+
+    Raises: InputError where it does not.
+    """
     target = shapes.result(columns)
     missing = len(target) - len(form.shape)
     fits = missing >= 0 and all(
-        extent in (1, wanted) for extent, wanted in zip(form.shape, target[missing:], strict=True)
+        extent in (wanted, 1) for extent, wanted in zip(form.shape, target[missing:], strict=True)
     )
     if not fits:
         of_what = "the product" if columns == 1 else "the result"
@@ -117,10 +134,7 @@ def result_strides(form: Form, shapes: Shapes, columns: int = 1) -> Strides:
             f"{form.argument} has the shape {form.shape}, which does not broadcast to "
             f"{target}, the shape of {of_what}."
         )
-    strides = list(_stretched(form.shape, form.strides, target))
-    col = strides.pop() if shapes.has_cols else 0
-    row = strides.pop() if shapes.has_rows else 0
-    return Strides(tuple(strides), row, col)
+    return target
 
 
 def _stretched(
