@@ -119,5 +119,7 @@ def test_autocast() -> None:
         got = model(x)
     assert got.dtype == expected.dtype == BF16
     assert close(got, expected)
+    with torch.autocast("cuda", dtype=BF16):
+        assert close(torch.compile(model, fullgraph=True)(x), got)
     got.float().sum().backward()
     assert model[0].weight.grad.dtype == torch.float32
