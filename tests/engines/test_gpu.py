@@ -154,7 +154,7 @@ def test_what_a_capture_refuses(status: int) -> None:
 
     engine: Any = SimpleNamespace(call=call)
     if status:
-        with pytest.raises(EngineError, match="x.cu cannot be loaded while a CUDA graph is captu"):
+        with pytest.raises(EngineError, match=r"x.cu cannot be loaded while a CUDA graph is captu"):
             gpu.GpuEngine.refuse_capture(engine, 5, "x.cu cannot be loaded")
     else:
         gpu.GpuEngine.refuse_capture(engine, 5, "x.cu cannot be loaded")

@@ -94,6 +94,7 @@ def test_transforms_take_the_op(asked: list[str]) -> None:
     assert asked == ["matmul"]
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # PyTorch's own use of it
 def test_forward_mode_is_refused(computed: Computed) -> None:
     """Fault INT-10: it would give tangents of zero."""
     for call in (matmul, ops.MATMUL):
