@@ -41,19 +41,22 @@ def _matmul(
     a: Any, b: Any, c: Any = None, bias: Any = None, residual: Any = None, **options: Any
 ) -> Any:
     """On every device, so that tensors of a CPU get the sentence that tilewright.matmul has."""
-    _check_tangents(a=a, b=b, c=c, bias=bias, residual=residual)
+    check_tangents(a=a, b=b, c=c, bias=bias, residual=residual)
     return api.matmul(a, b, c=c, bias=bias, residual=residual, **options)
 
 
 def _matmul_out(
     a: Any, b: Any, c: Any = None, bias: Any = None, residual: Any = None, **options: Any
 ) -> None:
-    _check_tangents(a=a, b=b, c=c, bias=bias, residual=residual, out=options["out"])
+    check_tangents(a=a, b=b, c=c, bias=bias, residual=residual, out=options["out"])
     api.matmul(a, b, c=c, bias=bias, residual=residual, **options)
 
 
-def _check_tangents(**given: Any) -> None:
-    """Raises: InputError in forward mode, where PyTorch would go on with tangents of zero."""
+def check_tangents(**given: Any) -> None:
+    """Raises: InputError in forward mode, where PyTorch would go on with tangents of zero.
+
+    Within torch.func.jvp tangents are seen before the op only, without it also in the op.
+    """
     if forward_ad._current_level < 0:
         return
     for name, tensor in given.items():
