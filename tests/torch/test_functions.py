@@ -94,6 +94,20 @@ def test_transforms_take_the_op(asked: list[str]) -> None:
     assert asked == ["matmul"]
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # PyTorch's own use of it
+def test_forward_mode_is_refused(computed: Computed) -> None:
+    """Fault INT-10: it would give tangents of zero."""
+    with pytest.raises(InputError, match="b has a tangent, and matmul has no derivative in fo"):
+        torch.func.jvp(lambda b: matmul(A, b), (B,), (B,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(A, A)
+        with pytest.raises(InputError, match="a has a tangent"):
+            matmul(dual, B, out=torch.empty(3, 4))
+        with pytest.raises(InputError, match="bias has a tangent"):
+            ops.MATMUL(A, B, None, dual[:, :4])
+        assert torch.equal(matmul(A, B), A @ B)
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compiled(computed: Computed, backend: str) -> None:
     def layer(a: Any, b: Any, out: Any) -> Any:
@@ -104,6 +118,20 @@ def test_compiled(computed: Computed, backend: str) -> None:
     got = torch.compile(layer, fullgraph=True, backend=backend)(A, B, out)
     assert torch.allclose(got, layer(A, B, same))
     assert torch.allclose(out, same)
+
+
+def test_adding_in_place_compiled(computed: Computed) -> None:
+    """Fault INT-05: out is c."""
+
+    def accumulate(a: Any, b: Any, total: Any) -> Any:
+        matmul(a, b, c=total, beta=1.0, out=total)
+        return total.sum(0)
+
+    one, other = torch.ones(3, 4), torch.ones(3, 4)
+    got = torch.compile(accumulate, fullgraph=True, backend="aot_eager")(A, B, one)
+    assert torch.equal(got, accumulate(A, B, other))
+    assert torch.equal(one, other)
+    assert torch.allclose(one, 1 + A @ B)
 
 
 def test_no_gradient_goes_through_out(computed: Computed) -> None:

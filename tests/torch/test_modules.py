@@ -28,7 +28,9 @@ def test_state_dicts_go_both_ways(computed: Computed, activation: str | None, bi
     ours.load_state_dict(theirs.state_dict())
     theirs.load_state_dict(ours.state_dict())
     x = torch.randn(2, 3, 5)
-    assert torch.allclose(ours(x), activated(theirs(x), activation), atol=1e-6)
+    expected = activated(theirs(x), activation)
+    assert torch.allclose(ours(x), expected, atol=1e-6)
+    assert torch.allclose(ours(input=x), expected, atol=1e-6)
 
 
 def test_it_is_made_as_theirs() -> None:

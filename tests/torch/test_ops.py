@@ -194,3 +194,14 @@ def test_export_with_an_unbounded_dimension(computed: Computed) -> None:
     )
     x, w = numbers(9, 4), numbers(6, 4)
     assert torch.equal(exported.module()(x, w), tilewright.torch.linear(x, w, activation="gelu"))
+
+
+def test_extents_that_only_the_data_know(computed: Computed) -> None:
+    @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)  # type: ignore[untyped-decorator]
+    @torch.compile(fullgraph=True, backend="aot_eager")  # type: ignore[untyped-decorator]
+    def chosen(x: Any, w: Any, bias: Any) -> Any:
+        return tilewright.torch.linear(x[x[:, 0] > 0], w, bias, "relu")
+
+    x, w, bias = numbers(9, 4), numbers(6, 4), numbers(6)
+    expected = tilewright.torch.linear(x[x[:, 0] > 0], w, bias, "relu")
+    assert torch.equal(chosen(x, w, bias), expected)

@@ -69,7 +69,8 @@ def matmul(
              to make it again, in fp32: it is not kept, and neither is anything else that the
              caller has not got.
     """
-    if not torch.compiler.is_compiling() and _at_once(a, b, c, bias, residual, out):
+    compiling = torch.compiler.is_compiling()
+    if not compiling and _at_once(a, b, c, bias, residual, out):
         return api.matmul(
             a,
             b,
@@ -84,6 +85,8 @@ def matmul(
             deterministic=deterministic,
             batch_invariant=batch_invariant,
         )
+    if not compiling:
+        ops.check_tangents(a=a, b=b, c=c, bias=bias, residual=residual, out=out)
     options = {
         "alpha": alpha,
         "beta": beta,

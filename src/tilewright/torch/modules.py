@@ -45,8 +45,8 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]  # torch is Any where it is
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation = activation
 
-    def forward(self, x: Any) -> Any:
-        return linear(x, self.weight, self.bias, self.activation)
+    def forward(self, input: Any) -> Any:  # by torch.nn.Linear's name: some give it as a keyword
+        return linear(input, self.weight, self.bias, self.activation)
 
     def extra_repr(self) -> str:
         told = str(super().extra_repr())

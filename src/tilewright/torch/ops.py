@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from tilewright.errors import InputError
 from tilewright.gemm import api
@@ -40,13 +41,30 @@ def _matmul(
     a: Any, b: Any, c: Any = None, bias: Any = None, residual: Any = None, **options: Any
 ) -> Any:
     """On every device, so that tensors of a CPU get the sentence that tilewright.matmul has."""
+    check_tangents(a=a, b=b, c=c, bias=bias, residual=residual)
     return api.matmul(a, b, c=c, bias=bias, residual=residual, **options)
 
 
 def _matmul_out(
     a: Any, b: Any, c: Any = None, bias: Any = None, residual: Any = None, **options: Any
 ) -> None:
+    check_tangents(a=a, b=b, c=c, bias=bias, residual=residual, out=options["out"])
     api.matmul(a, b, c=c, bias=bias, residual=residual, **options)
+
+
+def check_tangents(**given: Any) -> None:
+    """Raises: InputError in forward mode, where PyTorch would go on with tangents of zero.
+
+    Within torch.func.jvp tangents are seen before the op only, without it also in the op.
+    """
+    if forward_ad._current_level < 0:
+        return
+    for name, tensor in given.items():
+        if tensor is not None and forward_ad.unpack_dual(tensor).tangent is not None:
+            raise InputError(
+                f"{name} has a tangent, and matmul has no derivative in forward mode; take the "
+                "gradient backwards."
+            )
 
 
 # --- Tracing -------------------------------------------------------------------------------------
