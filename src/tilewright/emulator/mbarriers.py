@@ -300,6 +300,8 @@ class Mbarriers:
                 row = self._machine.shared.by_width[WIDTH][block]
                 what = f"{len(stuck)} lanes wait at the mbarrier at {where:#x}"
                 what += f", {_state(int(row[where // WIDTH]))}"
+                if ended := self._phases.get(block * len(row) + where // WIDTH):
+                    what += f"; {ended} of its phases have ended"
                 self._machine.fault_at("deadlock", at, what, block, warp, lane, where)
         return found
 
