@@ -46,6 +46,11 @@ def _kernel(body: str) -> str:
             + _kernel("*x = n.p == &n;"),
             r"^bad/k\.cu: error: Circular dependency",
         ),
+        (_kernel('asm("barrier.cluster.arrive;");'), r"compile for sm_90: arch='sm_90', or --arch"),
+        (
+            _kernel('asm("wgmma.fence.sync.aligned;");'),
+            "for sm_90a: arch='sm_90a', or --arch sm_90a",
+        ),
         (_kernel("__shared__ int s[65536]; s[*x] = 1; __syncthreads(); *x = s[1];"), "too much sh"),
     ],
 )

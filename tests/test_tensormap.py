@@ -116,3 +116,18 @@ def test_arrays_that_no_map_describes() -> None:
         tiled(np.zeros((8, 64), "f4"), (8, 16), shape=(8,))
     with pytest.raises(InputError, match="multiple of 16"):
         tiled(np.zeros((8, 65), "f4"), (8, 16))
+    with pytest.raises(InputError, match="a list is no NumPy array"):
+        tiled([[1.0]], (1, 1))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="not C-contiguous"):
+        tiled(np.zeros((64, 64), "f4").T, (8, 16))
+
+
+def test_a_box_that_no_map_takes() -> None:
+    """Messages name the fields of the map, whose order is the other one: they say so."""
+    array = np.zeros((300, 64), "f2")
+    with pytest.raises(InputError, match=r"box\[1\]=257 .* \(Dimension 0 .* the array's last"):
+        tiled(array, (257, 64))
+    with pytest.raises(InputError, match="box=64 must have a number for each"):
+        tiled(array, 64)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"use none, 32B, 64B, 128B\.$"):
+        tiled(array, (8, 64), swizzle="16B")

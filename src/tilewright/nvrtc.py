@@ -32,6 +32,8 @@ _ERROR_LINE = re.compile(
     r"^(?:.+\(\d+\): (?:\w+ )?error\b|\s*ptxas\b.*\b(?:error|fatal)\s*:|(?:nvrtc: )?error:).*$",
     re.MULTILINE,
 )
+_NEWER = re.compile(r"requires \.target (sm_\d+\w*) or higher")
+_OF_SM_90A = re.compile(r"'(?:wgmma|setmaxnreg)\.[\w.]+' not supported on \.target")
 _NO_FILE = re.compile(r'open source file "([^"]+)"')
 _FILE_LINE = re.compile(r'^(\s*\.file\s+\d+\s+")([^"]*)(".*)$', re.MULTILINE)
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
@@ -255,6 +257,15 @@ def _text(raw: bytes) -> str:
     return raw.replace(b"\0", b"").decode(errors="replace")  # a log may hold some in the middle
 
 
+def _target(error: str) -> str | None:
+    """Which architecture an instruction that this one lacks is of, where ptxas or we know it."""
+    if match := _NEWER.search(error):
+        return f"compile for {match[1]}: arch={match[1]!r}, or --arch {match[1]}"
+    if _OF_SM_90A.search(error):
+        return "compile for sm_90a: arch='sm_90a', or --arch sm_90a"
+    return None
+
+
 def _first_error(name: str, text: str, log: str, status: Any) -> str:
     """The log's first error line, and what to do where we know it."""
     if sentence := explain(name, text, log):
@@ -270,6 +281,6 @@ def _first_error(name: str, text: str, log: str, status: Any) -> str:
         return line[: _LONGEST_LINE - 1] + "…"
     if (header := _NO_FILE.search(line)) and not os.path.isabs(header[1]):
         line += f" -- {missing(header[1], compiler())}"
-    elif (way_out := hint(line)) is not None:
+    elif (way_out := hint(line) or _target(line)) is not None:
         line += f" -- {way_out}"
     return line

@@ -8,6 +8,7 @@ strides do not grow (`{64, rows, columns / 64}`), run on an H200 (2026-11).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -28,6 +29,7 @@ SWIZZLE_BYTES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}  # the span of a 
 INTERLEAVES = ("none", "16B", "32B")
 L2_PROMOTIONS = ("none", "64B", "128B", "256B")
 OOB_FILLS = ("zero", "nan")
+_PLACE = re.compile(r"\w\[\d\]=")  # which number of a field a message is about
 MAP_BYTES = 128  # of a CUtensorMap, which lies at a multiple of MAP_ALIGNMENT
 MAP_ALIGNMENT = 64
 
@@ -148,6 +150,8 @@ def tiled(
              as "tf32" for an array of float32.
     Raises   InputError, see TensorMap.
     """
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"a {type(array).__name__} is no NumPy array; give np.asarray(...) of it.")
     word = dtype or _DTYPE_OF_NUMPY.get(array.dtype.name)
     if word is None:
         raise InputError(
@@ -157,16 +161,23 @@ def tiled(
     extents = array.shape if shape is None else tuple(shape)
     if len(extents) != array.ndim or any(a > b for a, b in zip(extents, array.shape, strict=True)):
         raise InputError(f"shape={extents} must be a part [: rows, : columns] of {array.shape}.")
-    return TensorMap(
-        word,
-        array,
-        extents[::-1],
-        array.strides[::-1][1:],
-        tuple(box)[::-1],
-        swizzle=swizzle,
-        l2_promotion=l2_promotion,
-        oob_fill=oob_fill,
-    )
+    _check_whole(array)
+    try:
+        return TensorMap(
+            word,
+            array,
+            extents[::-1],
+            array.strides[::-1][1:],
+            tuple(box)[::-1],
+            swizzle=swizzle,
+            l2_promotion=l2_promotion,
+            oob_fill=oob_fill,
+        )
+    except TypeError:
+        raise InputError(f"box={box!r} must have a number for each dimension.") from None
+    except InputError as error:
+        order = " (Dimension 0 of a map is the innermost, the array's last.)"
+        raise InputError(f"{error}{order * (_PLACE.search(str(error)) is not None)}") from None
 
 
 def _integers(name: str, values: Sequence[int]) -> tuple[int, ...]:
@@ -248,17 +259,21 @@ def _check_base(map_: TensorMap) -> None:
             )
         object.__setattr__(map_, "base", index(base))
         return
-    if not base.flags.c_contiguous:
-        raise InputError(
-            f"base is an array that is not C-contiguous (shape {base.shape}, strides "
-            f"{base.strides} bytes); give the whole array, and `shape` and `strides` of the part."
-        )
+    _check_whole(base)
     steps = zip(map_.shape, map_.byte_strides, strict=True)
     reach = sum((extent - 1) * stride for extent, stride in steps) + map_.element_bytes
     if reach > base.nbytes:
         raise InputError(
             f"shape={map_.shape} with strides={map_.strides} reaches {reach} bytes, and the array "
             f"has {base.nbytes}."
+        )
+
+
+def _check_whole(base: npt.NDArray[Any]) -> None:
+    if not base.flags.c_contiguous:
+        raise InputError(
+            f"base is an array that is not C-contiguous (shape {base.shape}, strides "
+            f"{base.strides} bytes); give the whole array, and `shape` and `strides` of the part."
         )
 
 

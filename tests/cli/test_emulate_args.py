@@ -10,7 +10,10 @@ import pytest
 
 from tilewright.cli import emulate_args
 from tilewright.cli.emulate_args import DTYPES, make, parse_argument, parse_arguments, parse_shape
+from tilewright.cli.emulate_parameters import check_parameters
+from tilewright.emulator.ir import Kernel, Parameter
 from tilewright.errors import InputError
+from tilewright.kernel_signature import Formal
 
 
 def made(word: str, seed: int = 0) -> Any:
@@ -262,3 +265,11 @@ def test_shapes() -> None:
     assert parse_shape("--shape c", "256x128x3") == (256, 128, 3)
     with pytest.raises(InputError, match="--shape c: 'a' is not a shape"):
         parse_shape("--shape c", "a")
+
+
+def test_a_tensor_map_has_no_word() -> None:
+    """An array that stands for one is told where maps are made."""
+    kernel = Kernel("k", [Parameter("k_param_0", "b8", 0, 128)])
+    formal = Formal("map", "const __grid_constant__ CUtensorMap")
+    with pytest.raises(InputError, match=r"tilewright\.emulate with tilewright\.tensormap\.tiled"):
+        check_parameters(kernel, [parse_argument("map=ones:8x64")], [formal])

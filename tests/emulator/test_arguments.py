@@ -101,6 +101,7 @@ def readonly() -> np.ndarray[Any, Any]:
         (np.zeros(4), "u32", 4, "an array needs a pointer"),
         (np.zeros(4), "f64", 8, "an array needs a pointer"),
         (np.zeros(4), "b8", 16, "an array needs a pointer"),
+        (np.zeros(4), "b8", 128, r"what tilewright\.tensormap\.tiled\(array, box\) makes"),
         (np.array(5), "u32", 4, r"value\.item\(\)"),
         (np.array(5), "u64", 8, r"shape \(1,\)"),
         (np.zeros((4, 4)).T[1:], "u64", 8, r"shape \(3, 4\).*ascontiguousarray"),

@@ -147,3 +147,20 @@ def test_what_is_read_before_the_copy_is_waited_for_is_old() -> None:
         out, seen = np.zeros(4, "u4"), np.full(1, 99, "u4")
         launch(text.replace("WAIT;", f"{wait};"), 1, 32, [out, seen])
         assert (int(seen[0]), int(out[0])) == (value, 7)
+
+
+@pytest.mark.parametrize("kernel", [
+    "if (t == 0) { expect(&b, 16); bulk_load(s, wild, 16, &b); } wait(&b, 0);",
+    "if (t == 0) { FENCE_PROXY(); bulk_store(wild, s, 16); COMMIT(); WAIT_READ(0); }",
+])  # fmt: skip
+def test_a_launch_without_arrays(kernel: str) -> None:
+    """A wild address then lies in no array because there are none."""
+    text = f"""extern "C" __global__ void k() {{
+      __shared__ uint4 s[1]; __shared__ u64 b; const int t = threadIdx.x;
+      void *wild = (void*)0x1000;
+      if (t == 0) {{ s[0] = uint4(); init(&b, 1); }}
+      __syncthreads(); {kernel}
+    }}"""
+    report = launch(text, 1, 32, [])
+    assert "out-of-bounds" in [found.kind for found in report.findings]
+    assert report.completed

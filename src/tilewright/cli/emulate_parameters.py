@@ -15,6 +15,7 @@ from tilewright.emulator.memory import GlobalMemory
 from tilewright.errors import InputError
 from tilewright.kernel_signature import Formal
 from tilewright.kernel_source import plain_name
+from tilewright.tensormap import MAP_BYTES
 
 if TYPE_CHECKING:
     from tilewright.emulator.ir import Kernel, Parameter
@@ -53,6 +54,11 @@ def _check_kind(argument: Argument, parameter: Parameter, formal: Formal) -> Non
         return
     shown = f"--arg {argument.label} is for {_declaration(parameter, formal)}"
     is_pointer = argument.fill == "null" or argument.dtype is not None
+    if is_pointer and parameter.nbytes == MAP_BYTES:
+        raise InputError(
+            f"{shown}, of {MAP_BYTES} bytes. If that is a tensor map, there is no word for one: "
+            "call tilewright.emulate with tilewright.tensormap.tiled(array, box)."
+        )
     if is_pointer and (parameter.nbytes != 8 or parameter.kind == "f64"):
         given = "null" if argument.fill == "null" else "an array"
         raise InputError(

@@ -104,6 +104,8 @@ def _check_pointer(
     kind = parameter.kind
     if parameter.nbytes != _POINTER_BYTES or kind == "f64":
         what = "None is a null pointer" if value is None else "an array needs a pointer"
+        if parameter.nbytes == MAP_BYTES:
+            what += ", and a tensor map is what tilewright.tensormap.tiled(array, box) makes"
         raise InputError(f"{name} is a .{kind} of {parameter.nbytes} bytes; {what}.")
     if value is None:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -85,9 +85,12 @@ class BoxEnd:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """Runs of global memory: allocation and first chunk of each, and how many chunks."""
+    """Runs of global memory: allocation and first chunk of each, and how many chunks.
 
-    allocations: list[Allocation]
+    Those that lie in no array have no allocation, and are neither read nor written.
+    """
+
+    allocations: Mapping[int, Allocation]
     first: Array
     chunks: int
     _steps: Array = field(init=False)

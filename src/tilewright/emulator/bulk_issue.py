@@ -143,7 +143,8 @@ class Issue:
 
     def runs(self, address: Array, nbytes: int, does: str) -> tuple[RunEnd, Array]:
         """Runs of global memory, and which of them can be."""
-        memory, found = self.machine.memory, []
+        memory = self.machine.memory
+        found: dict[int, Allocation] = {}
         good = np.zeros(len(address), bool)
         first = np.zeros(len(address), np.int64)
         for place, one in enumerate(address.tolist()):
@@ -152,7 +153,8 @@ class Issue:
             inside = owner is not None and offset >= 0 and offset + nbytes <= owner.nbytes
             good[place] = inside and offset % CHUNK == 0
             first[place] = offset // CHUNK
-            found.append(owner or memory.allocations[0])
+            if owner is not None:
+                found[place] = owner
             if not good[place]:
                 bad = np.arange(len(address)) == place
                 if inside:

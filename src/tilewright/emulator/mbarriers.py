@@ -1,6 +1,4 @@
-"""mbarrier objects: words of 8 bytes in shared memory that count arrivals and bytes, by phases.
-
-    mark << 62 | phase << 61 | (bytes + 2**20) << 40 | expected << 20 | pending
+"""mbarrier objects: words in shared memory that count arrivals and bytes; see mbarrier_word.py.
 
 A phase ends when no arrival is pending and as many bytes have come as were expected; then the
 next one begins with the expected count. What those did that arrived lies before what those do
@@ -17,13 +15,22 @@ import numpy as np
 from tilewright.emulator.access import Access
 from tilewright.emulator.arrays import Array
 from tilewright.emulator.mbarrier_inits import WIDTH, MbarrierInits
+from tilewright.emulator.mbarrier_word import (
+    BYTES,
+    EXPECTED,
+    MARK,
+    MOST,
+    PHASE,
+    ZERO_BYTES,
+    fresh,
+    in_use,
+    pending_of,
+    state,
+)
 
 if TYPE_CHECKING:
     from tilewright.emulator.machine import Machine
 
-MOST = (1 << 20) - 1  # of a count, and of the bytes of a phase
-_EXPECTED, _BYTES, _PHASE, _MARK = 20, 40, 61, 62
-_ZERO_BYTES = 1 << 20
 _NONE = "no mbarrier lies at {:#x}: mbarrier.init has not run, or something was stored over it"
 _TOO_MANY = "more arrive at the mbarrier at {:#x} than it was made for"
 _TOO_FAR = f"the bytes that are missing at the mbarrier at {{:#x}} must be {MOST:,} at most"
@@ -74,10 +81,10 @@ class Mbarriers:
         count = self.within(access, count, 1, "its count")
         index, on = self._machine.shared.places(access)
         memory, words = self._words(), index[on].tolist()
-        used = [_in_use(word) and self._left.get(at) == word
+        used = [in_use(word) and self._left.get(at) == word
                 for at, word in zip(words, memory[words].tolist(), strict=True)]  # fmt: skip
         self._fault("invalid-barrier", access, _IN_USE, on, np.array(used, bool))
-        self._machine.shared.store(access, _fresh(count))
+        self._machine.shared.store(access, fresh(count))
         self._left.update(zip(words, memory[words].tolist(), strict=True))
         self.inits.made(access)
 
@@ -104,7 +111,7 @@ class Mbarriers:
         index, on = self._machine.shared.places(access)
         memory, flat = self._machine.shared.by_width[WIDTH].reshape(-1), index[on]
         found = np.zeros(on.shape, np.uint64)
-        good = (memory[flat] >> np.uint64(_MARK)) == 1
+        good = (memory[flat] >> np.uint64(MARK)) == 1
         self._fault("invalid-barrier", access, _NONE, on, ~good)
         self._touch(access, index, on, wait=False)
         self._machine.timeline.arrives(access, index, on)
@@ -157,8 +164,8 @@ class Mbarriers:
     ) -> None:
         """Counts once at each of these words, which differ; `where` may be missing for bytes."""
         old = memory[words].astype(np.int64)
-        pending, expected = old & MOST, old >> _EXPECTED & MOST
-        due = (old >> _BYTES & (2 * _ZERO_BYTES - 1)) - _ZERO_BYTES + nbytes
+        pending, expected = old & MOST, old >> EXPECTED & MOST
+        due = (old >> BYTES & (2 * ZERO_BYTES - 1)) - ZERO_BYTES + nbytes
         if arrival.drop:
             expected = np.maximum(expected - count, 0)
         pending = pending - count
@@ -183,9 +190,9 @@ class Mbarriers:
                 self._ended[word] = self._told.pop(word, self._ended.get(word, _NOTHING))
                 self._phases[word] = self._phases.get(word, 0) + 1
                 self._machine.timeline.ends(word, self._phases[word])
-        phase = (old >> _PHASE & 1) ^ ends
-        new = np.int64(1) << _MARK | phase << _PHASE | (due + _ZERO_BYTES) << _BYTES
-        new |= expected << _EXPECTED | np.where(ends, expected, pending)
+        phase = (old >> PHASE & 1) ^ ends
+        new = np.int64(1) << MARK | phase << PHASE | (due + ZERO_BYTES) << BYTES
+        new |= expected << EXPECTED | np.where(ends, expected, pending)
         memory[words] = new.astype(np.uint64)
         self._left.update(zip(words.tolist(), new.tolist(), strict=True))
         self._has_changed = True
@@ -202,10 +209,10 @@ class Mbarriers:
         self._machine.bulk.land_for(index[on])
         self._touch(access, index, on, wait=True)
         word = self._machine.shared.gather(access)
-        good = (word >> np.uint64(_MARK)) == 1
+        good = (word >> np.uint64(MARK)) == 1
         good = np.broadcast_to(good, on.shape)
         self._fault("invalid-barrier", access, _NONE, on, ~good[on])
-        current = word >> np.uint64(_PHASE) & np.uint64(1)
+        current = word >> np.uint64(PHASE) & np.uint64(1)
         ended: Array = np.broadcast_to((current != phase) | ~good, on.shape)
         waits = on & ~ended
         _, before = self._waits.get(access.at, (access, waits))
@@ -220,7 +227,7 @@ class Mbarriers:
     def exist(self, words: Array) -> Array:
         """Whether there is an mbarrier at each of these places."""
         memory = self._machine.shared.by_width[WIDTH].reshape(-1)
-        good: Array = (memory[words] >> np.uint64(_MARK)) == 1
+        good: Array = (memory[words] >> np.uint64(MARK)) == 1
         return good
 
     def may_end(self, words: Array) -> Array:
@@ -299,7 +306,9 @@ class Mbarriers:
                 where = int(np.broadcast_to(access.address, self._machine.full)[block, warp, lane])
                 row = self._machine.shared.by_width[WIDTH][block]
                 what = f"{len(stuck)} lanes wait at the mbarrier at {where:#x}"
-                what += f", {_state(int(row[where // WIDTH]))}"
+                what += f", {state(int(row[where // WIDTH]))}"
+                if ended := self._phases.get(block * len(row) + where // WIDTH):
+                    what += f"; {ended} of its phases have ended"
                 self._machine.fault_at("deadlock", at, what, block, warp, lane, where)
         return found
 
@@ -345,23 +354,6 @@ class Mbarriers:
 _NOTHING: Array = np.zeros(0, np.int64)
 
 
-def _fresh(count: Array) -> Array:
-    """The word of an mbarrier that waits for so many arrivals."""
-    wide = count.astype(np.uint64)
-    word: Array = wide | wide << np.uint64(_EXPECTED) | np.uint64(_ZERO_BYTES << _BYTES)
-    return word | np.uint64(1 << _MARK)
-
-
-def phase_of(token: Array) -> Array:
-    phase: Array = token >> np.uint64(_PHASE) & np.uint64(1)
-    return phase
-
-
-def pending_of(token: Array) -> Array:
-    pending: Array = token & np.uint64(MOST)
-    return pending
-
-
 def _pending(words: Array) -> Array:
     return pending_of(words).astype(np.int64)
 
@@ -386,19 +378,3 @@ def _warps(index: Array, on: Array) -> list[tuple[int, int, int]]:
     block, warp, lane = np.nonzero(on)
     rows = np.unique(np.stack([block, warp, index[block, warp, lane]], 1), axis=0)
     return [(one, who, word) for one, who, word in rows.tolist()]
-
-
-def _in_use(word: int) -> bool:
-    """Whether somebody has arrived in the present phase, or bytes are missing."""
-    expected = word >> _EXPECTED & MOST
-    due = (word >> _BYTES & (2 * _ZERO_BYTES - 1)) - _ZERO_BYTES
-    return word >> _MARK == 1 and (word & MOST != expected or due != 0)
-
-
-def _state(word: int) -> str:
-    pending, expected = word & MOST, word >> _EXPECTED & MOST
-    due = (word >> _BYTES & (2 * _ZERO_BYTES - 1)) - _ZERO_BYTES
-    text = f"to which {expected - pending} of {expected} arrivals have come"
-    if due < 0:
-        return f"{text} and {-due} bytes more than it was told to expect"
-    return text + (f" and {due} bytes have not" if due else "")

@@ -52,6 +52,10 @@ _MBARRIER = _ranks(
     *(("init", "inval", "arrive", "arrive_drop", "test_wait", "try_wait", "pending_count"),),
     *(("complete_tx",), ("expect_tx", "noComplete", "parity"), _ORDERS, _SCOPES, _SPACES),
 )
+_BARRIER = _ranks(
+    ("cta", "cluster"), ("arrive", "wait", "sync", "red"), ("popc", "and", "or"), _ORDERS,
+    ("aligned",),
+)  # fmt: skip
 
 _WITH_ARITHMETIC = (
     *("add", "addc", "sub", "subc", "mul", "mad", "madc", "fma", "div", "rem", "sqrt", "rcp"),
@@ -62,7 +66,13 @@ _OF: dict[str, dict[str, int]] = {
     **dict.fromkeys(_WITH_ARITHMETIC, _ARITHMETIC),
     **dict.fromkeys(("setp", "set"), _COMPARISON),
     **dict.fromkeys(("ldmatrix", "stmatrix"), _MATRIX),
-    **{"mbarrier": _MBARRIER, "shfl": _SHUFFLE, "vote": _VOTE, "match": _MATCH},
+    **{
+        "mbarrier": _MBARRIER,
+        "barrier": _BARRIER,
+        "shfl": _SHUFFLE,
+        "vote": _VOTE,
+        "match": _MATCH,
+    },
 }
 _LAST = 99  # types keep their order, behind all else
 

@@ -60,6 +60,7 @@ def test_a_rank_that_there_is_not(execute: Execute) -> None:
         "[%r1], {%d0, %d0, %d0, %d0}, [%r1];",
         "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.s64 "
         "[%r1], %d1, [%r1];",
+        "red.async.relaxed.cluster.shared::cluster.add.u32 [%r1], %r1, [%r1];",
     ],
 )
 def test_forms_that_sm_90_has_not(execute: Execute, text: str) -> None:

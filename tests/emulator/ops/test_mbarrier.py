@@ -204,6 +204,15 @@ def test_an_arrival_that_is_missing_is_a_deadlock(execute: Execute) -> None:
     assert "32 lanes wait at the mbarrier at 0x0, to which 32 of 33 arrivals" in found.message
 
 
+def test_who_waits_for_a_phase_of_the_wrong_parity_is_told_how_many_have_ended(
+    execute: Execute,
+) -> None:
+    arrive = "mbarrier.arrive.shared.b64 _, [%r10];"
+    body = init(32) + f"{arrive} {arrive} WAIT: {parity(0)} @!%p2 bra WAIT; ret;"
+    (found,) = execute(body, np.zeros(32, "u4"), checks=True).findings
+    assert "to which 0 of 32 arrivals have come; 2 of its phases have ended" in found.message
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [

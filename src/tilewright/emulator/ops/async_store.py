@@ -47,7 +47,7 @@ def store(compiler: Compiler, ins: Instruction, g: Groups) -> Step:
     return _step(compiler, into, fetches, barrier, g["type"], None)
 
 
-@op("red", rf"\.async\.relaxed\.cluster{_SPACE}(?:{_SIGNAL})?"
+@op("red", rf"\.async\.relaxed\.cluster{_SPACE}{_SIGNAL}"
     r"\.(?P<change>inc|dec|min|max|and|or|xor|add)\.(?P<type>[bus]32|u64)",
     "Parallel Synchronization: red.async")  # fmt: skip
 def reduce(compiler: Compiler, ins: Instruction, g: Groups) -> Step:

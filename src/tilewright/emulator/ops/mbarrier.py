@@ -13,7 +13,8 @@ from tilewright.emulator.compiler import SHARED_WINDOW, Compiler, Fetch
 from tilewright.emulator.ir import Immediate, Instruction, Operand, Sink
 from tilewright.emulator.machine import Machine
 from tilewright.emulator.mbarrier_inits import WIDTH
-from tilewright.emulator.mbarriers import MOST, Arrival, pending_of, phase_of
+from tilewright.emulator.mbarrier_word import MOST, pending_of, phase_of
+from tilewright.emulator.mbarriers import Arrival
 from tilewright.emulator.ops.integer import Groups
 from tilewright.emulator.ops.registry import Step, op
 

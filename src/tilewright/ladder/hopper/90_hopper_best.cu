@@ -3,8 +3,8 @@
 // Idea      inside a tile hopper_order's tensor cores never wait, but while it is stored they do.
 //           Rounded to T and in pairs, the sums need half as many registers: there is room for a
 //           finished tile next to the one at work. Each of the next tile's first steps stores one
-//           panel while its products run. Beside that: no more blocks than end as early, as an
-//           idle multiprocessor's share of the power goes to the others; each warp's role in one
+//           panel while its products run. Beside that: as few blocks as end no later, as an idle
+//           multiprocessor's share of the power goes to the others; each warp's role in one
 //           register for all lanes; a producer that sleeps; and the stream's next kernel begins
 //           while this one ends, and sets up its barriers before it waits for it.
 // Expect    3 % less time: what a tile's store takes.
