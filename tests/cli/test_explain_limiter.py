@@ -127,7 +127,7 @@ def test_kernels_of_fmas_are_played_through(explained: Any, shown: Any) -> None:
 def test_pipes_run_by_themselves_at_the_clock_that_was_measured(explained: Any, shown: Any) -> None:
     words = f"limiter hopper_best --layout nt --measured {MEASURED}/h200-hopper.jsonl"
     (row,) = explained(words)
-    assert (row["model"], row["layout"], row["binding"]) == ("pipes", "nt", "shared")
+    assert (row["model"], row["layout"], row["binding"]) == ("pipes", "nt", "tensor")
     assert row["sm_mhz"] < 1600  # at the power cap
     assert "4096×4096×4096 nt bf16 on NVIDIA H200" in shown(words)
     said = f"by the model of its pipes at {row['sm_mhz']:,.0f} MHz, {row['measured_us']:,.1f} µs"
