@@ -5,7 +5,7 @@
 // Expect    some MiB less from DRAM where C has several panels, at 8192³; at 4096³ there are two.
 // Found     no gain: the time of hopper_store at 8192³, within 0.2 %. 4096³ bf16 on an H200:
 //           216.3 µs, 635.4 TFLOP/s, 0.97 of torch (2026-11-30T14:51:39Z); 1.02 at 8192³.
-// Next      hopper_best takes away what is no product.
+// Next      hopper_best stores a tile beside the next one's products.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/epilogue.cuh"
 #include "tile/operand_multicast.cuh"

@@ -10,13 +10,13 @@
 // Expect    3 % less time: what a tile's store takes.
 // Found     as expected at 8192³, less at 4096³, where the last tile's store stays. 4096³ bf16 on
 //           an H200: 205.1 µs, 670.3 TFLOP/s, 1.01 of torch (2026-11-30T17:08:13Z), and also faster
-//           than the best of cuBLASLt's algorithms; 1.04 at 8192³. A step issues 55 instructions
-//           instead of 74. All run at the power cap. Tried, in shuffled rounds that agree within 2
-//           % (measurements/tried): 132 blocks 1 to 3 % slower; no cluster up to 3 %; clusters of
-//           4, of which too few fit, 40 %; panels of 4 or 16 tiles 1 to 3 %; one loop for the steps
-//           with and without a store up to 3 %. Within the noise: evict-first for C, the last tile
-//           staged in A's place, consumers set apart by 250 or 500 ns, an L2 promotion of 128
-//           bytes, a producer that spins.
+//           than the best of cuBLASLt's algorithms; 1.04 at 8192³. A step issues 50 to 53 machine
+//           instructions instead of 68 to 70 (NVRTC 13.0 and 13.5). All run at the power cap.
+//           Tried, in shuffled rounds that agree within 2 % (measurements/tried): 132 blocks 1 to 3
+//           % slower; no cluster up to 3 %; clusters of 4, of which too few fit, 40 %; panels of 4
+//           or 16 tiles 1 to 3 %; one loop for the steps with and without a store up to 3 %. Within
+//           the noise: evict-first for C, the last tile staged in A's place, consumers set apart by
+//           250 or 500 ns, an L2 promotion of 128 bytes, a producer that spins.
 // Next      the end of this ladder.
 #include "tile/tma_gemm_args.cuh"
 #include "tile/epilogue.cuh"
